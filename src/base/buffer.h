@@ -18,10 +18,10 @@ bool bytes_equal(struct bytes a, struct bytes b);
 bool bytes_equal_string(struct bytes a, const char *text);
 int bytes_compare(struct bytes a, struct bytes b); /* memcmp order, shorter first on a tie */
 bool bytes_start_with(struct bytes bytes, const char *prefix);
-/* What follows the first `len` of them. */
+/* What follows the first `len` of them. No bytes may have no address, to which C does not let even 0 be added. */
 static inline struct bytes bytes_skip(struct bytes bytes, size_t len)
 {
-	return (struct bytes){bytes.data + len, bytes.len - len};
+	return (struct bytes){len ? bytes.data + len : bytes.data, bytes.len - len};
 }
 /* Takes a line off *rest, which must not be empty: up to a line feed or the end. The line is without its "\n". */
 struct bytes bytes_take_line(struct bytes *rest);

@@ -42,6 +42,15 @@ static bool find(const struct intern *table, struct bytes text, uint64_t hash, u
 	return false;
 }
 
+int intern_reserve(struct intern *table, size_t count)
+{
+	if (count <= table->count)
+		return 0;
+	int r = array_reserve(&table->strings, &table->capacity, count < STRINGS_MAX ? count : STRINGS_MAX, STRINGS_MAX);
+	/* Twice as large as it must be: there is less to step over. */
+	return r == 0 ? index32_reserve(&table->index, 2 * (count - table->count)) : r;
+}
+
 int intern_add(struct intern *table, const void *data, size_t len, uint32_t *ret_id)
 {
 	struct bytes text = {data, len};
@@ -49,8 +58,10 @@ int intern_add(struct intern *table, const void *data, size_t len, uint32_t *ret
 	if (find(table, text, hash, ret_id))
 		return 0;
 	/* Everything that can fail comes first, the copy last: a failed call leaves no bytes behind in the arena. */
-	int r = array_reserve(&table->strings, &table->capacity, table->count + 1, STRINGS_MAX);
-	if (r == 0)
+	int r = table->count < table->capacity
+			? 0
+			: array_reserve(&table->strings, &table->capacity, table->count + 1, STRINGS_MAX);
+	if (r == 0 && !index32_has_room(&table->index))
 		r = index32_reserve(&table->index, 1);
 	if (r < 0)
 		return r;
@@ -59,9 +70,7 @@ int intern_add(struct intern *table, const void *data, size_t len, uint32_t *ret
 		return len == SIZE_MAX || arena_is_full(&table->arena, len + 1) ? -E2BIG : -ENOMEM;
 	uint32_t id = (uint32_t)table->count++;
 	table->strings[id] = (struct bytes){(const uint8_t *)copy, len};
-	r = index32_add(&table->index, hash, id);
-	assert(r == 0);
-	(void)r;
+	index32_insert(&table->index, hash, id);
 	*ret_id = id;
 	return 0;
 }

@@ -17,6 +17,8 @@ struct intern {
 
 int intern_init(struct intern *table, size_t max_bytes); /* 0 or -ENOMEM; adds "" */
 void intern_release(struct intern *table);
+/* Room for so many strings in all; 0 or -ENOMEM. */
+int intern_reserve(struct intern *table, size_t count);
 /* 0, -ENOMEM, or -E2BIG past max_bytes or 2^32-2 strings. */
 int intern_add(struct intern *table, const void *data, size_t len, uint32_t *ret_id);
 int intern_add_string(struct intern *table, const char *text, uint32_t *ret_id);

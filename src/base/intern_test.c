@@ -42,6 +42,32 @@ static void test_ids_are_dense_and_stable(void **state)
 	intern_release(&table);
 }
 
+static void test_reserve(void **state)
+{
+	struct intern table;
+	uint32_t id;
+	assert_int_equal(intern_init(&table, SIZE_MAX), 0);
+	assert_int_equal(intern_reserve(&table, 0), 0);
+	assert_int_equal(intern_reserve(&table, 1000), 0);
+	const struct bytes *strings = table.strings;
+	const struct index32_slot *slots = table.index.slots;
+	for (uint32_t i = 1; i < 1000; i++) {
+		char text[32];
+		snprintf(text, sizeof(text), "string %u", i);
+		assert_int_equal(intern_add_string(&table, text, &id), 0);
+		assert_int_equal(id, i);
+	}
+	assert_ptr_equal(table.strings, strings);
+	assert_ptr_equal(table.index.slots, slots);
+	assert_int_equal(intern_reserve(&table, 10), 0);
+	fault_arm(FAULT_ALLOC, 1, 0);
+	assert_int_equal(intern_reserve(&table, 100000), -ENOMEM);
+	assert_true(fault_disarm(FAULT_ALLOC));
+	assert_true(intern_find(&table, "string 7", 8, &id));
+	assert_int_equal(id, 7);
+	intern_release(&table);
+}
+
 static void test_any_bytes(void **state)
 {
 	struct intern table;
@@ -143,6 +169,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_intern_texts_made_to_collide),
 		cmocka_unit_test(test_ids_are_dense_and_stable),
+		cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_survives_failed_allocations),

@@ -210,34 +210,7 @@ void index32_clear(struct index32 *index)
 	index->count = 0;
 }
 
-/* Callers pass good hashes and poor ones (an id, an address); one multiplication makes the poor ones usable. */
-static inline uint32_t stored_hash(uint64_t hash)
-{
-	return (uint32_t)(((hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15ull) >> 32);
-}
-
-size_t index32_first(const struct index32 *index, uint64_t hash)
-{
-	return index->capacity ? stored_hash(hash) & (index->capacity - 1) : 0;
-}
-
-bool index32_at(const struct index32 *index, uint64_t hash, size_t *at, uint32_t *ret_id)
-{
-	if (!index->capacity)
-		return false;
-	uint32_t stored = stored_hash(hash);
-	size_t mask = index->capacity - 1;
-	for (size_t i = *at & mask; index->slots[i].id_plus_1; i = (i + 1) & mask) {
-		if (index->slots[i].hash == stored) {
-			*at = i;
-			*ret_id = index->slots[i].id_plus_1 - 1;
-			return true;
-		}
-	}
-	return false;
-}
-
-static void index32_insert(struct index32 *index, struct index32_slot slot)
+static void move_slot(struct index32 *index, struct index32_slot slot)
 {
 	size_t mask = index->capacity - 1;
 	size_t at = slot.hash & mask;
@@ -261,7 +234,7 @@ int index32_reserve(struct index32 *index, size_t more)
 		return -ENOMEM;
 	for (size_t i = 0; i < index->capacity; i++)
 		if (index->slots[i].id_plus_1)
-			index32_insert(&grown, index->slots[i]);
+			move_slot(&grown, index->slots[i]);
 	mem_free(index->slots);
 	*index = grown;
 	return 0;
@@ -273,7 +246,6 @@ int index32_add(struct index32 *index, uint64_t hash, uint32_t id)
 	int r = index32_reserve(index, 1);
 	if (r < 0)
 		return r;
-	index32_insert(index, (struct index32_slot){.hash = stored_hash(hash), .id_plus_1 = id + 1});
-	index->count++;
+	index32_insert(index, hash, id);
 	return 0;
 }

@@ -48,12 +48,49 @@ struct index32 { /* begins as zeros */
 void index32_release(struct index32 *index);
 void index32_clear(struct index32 *index);
 /* Finds an id: walk the candidates of a hash and compare yourself:
- *     for (size_t at = index32_first(ix, h); index32_at(ix, h, &at, &id); at++) if (same(id)) return id;   */
-size_t index32_first(const struct index32 *index, uint64_t hash);
+ *     for (size_t at = index32_first(ix, h); index32_at(ix, h, &at, &id); at++) if (same(id)) return id;
+ * Both are inline: a decoder asks for every entry of every table. */
+/* Callers pass good hashes and poor ones (an id, an address); one multiplication makes the poor ones usable. */
+static inline uint32_t index32_stored_hash(uint64_t hash)
+{
+	return (uint32_t)(((hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15ull) >> 32);
+}
+static inline size_t index32_first(const struct index32 *index, uint64_t hash)
+{
+	return index->capacity ? index32_stored_hash(hash) & (index->capacity - 1) : 0;
+}
 /* Moves *at to the next slot whose stored hash equals; false when the probe run ends. */
-bool index32_at(const struct index32 *index, uint64_t hash, size_t *at, uint32_t *ret_id);
+static inline bool index32_at(const struct index32 *index, uint64_t hash, size_t *at, uint32_t *ret_id)
+{
+	if (!index->capacity)
+		return false;
+	uint32_t stored = index32_stored_hash(hash);
+	size_t mask = index->capacity - 1;
+	for (size_t i = *at & mask; index->slots[i].id_plus_1; i = (i + 1) & mask) {
+		if (index->slots[i].hash == stored) {
+			*at = i;
+			*ret_id = index->slots[i].id_plus_1 - 1;
+			return true;
+		}
+	}
+	return false;
+}
 /* Makes room so that the next `more` adds cannot fail; 0 or -ENOMEM. */
 int index32_reserve(struct index32 *index, size_t more);
+static inline bool index32_has_room(const struct index32 *index)
+{
+	return index->count < index->capacity / 10 * 7;
+}
+/* Adds an id where there is room. */
+static inline void index32_insert(struct index32 *index, uint64_t hash, uint32_t id)
+{
+	uint32_t stored = index32_stored_hash(hash);
+	size_t mask = index->capacity - 1, at = stored & mask;
+	while (index->slots[at].id_plus_1)
+		at = (at + 1) & mask;
+	index->slots[at] = (struct index32_slot){.hash = stored, .id_plus_1 = id + 1};
+	index->count++;
+}
 int index32_add(struct index32 *index, uint64_t hash, uint32_t id); /* does not look for an equal one; 0 or -ENOMEM */
 
 #endif

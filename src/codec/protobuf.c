@@ -125,7 +125,7 @@ static int read_value(const struct pb_cursor *cursor, struct pb_field *field, co
 			 offset_of(cursor, cursor->at), (unsigned)field->wire);
 }
 
-int pb_next(struct pb_cursor *cursor, struct pb_field *ret, struct error *err)
+int pb_next_long(struct pb_cursor *cursor, struct pb_field *ret, struct error *err)
 {
 	if (cursor->at == cursor->end)
 		return 0;

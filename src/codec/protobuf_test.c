@@ -72,6 +72,120 @@ static void test_varints(void **state)
 	assert_int_equal(field.value, 5);
 }
 
+/* Fields of a short tag and length are read by another path than the rest: on any bytes, cut anywhere, both say the same. */
+static void test_short_fields(void **state)
+{
+	uint64_t random = 1;
+	for (unsigned round = 0; round < 200000; round++) {
+		static const uint8_t tags[] = {0x08, 0x12, 0x7a, 0x78, 0x0d, 0x09, 0x0b, 0x00, 0x80, 0xfa, 0x02};
+		uint8_t bytes[8];
+		for (size_t i = 0; i < sizeof(bytes); i++) {
+			random = random * 6364136223846793005ull + 1442695040888963407ull;
+			bytes[i] = (uint8_t)(random >> 56);
+		}
+		bytes[0] = round % 3 ? tags[round % sizeof(tags)] : bytes[0];
+		bytes[1] = round % 4 ? bytes[1] & 0x87 : bytes[1];
+		size_t len = round % (sizeof(bytes) + 1);
+		struct pb_field one = {0}, other = {0};
+		struct error one_error = {0}, other_error = {0};
+		uint8_t *copy = malloc(len ? len : 1);
+		memcpy(copy, bytes, len);
+		struct pb_cursor first = pb_open((struct bytes){copy, len}), second = first;
+		int r = pb_next(&first, &one, &one_error);
+		assert_int_equal(pb_next_long(&second, &other, &other_error), r);
+		assert_ptr_equal(first.at, second.at);
+		assert_string_equal(one_error.message, other_error.message);
+		if (r == 1) {
+			assert_int_equal(one.number, other.number);
+			assert_int_equal(one.wire, other.wire);
+			if (one.wire == PB_BYTES)
+				assert_true(one.bytes.data == other.bytes.data && one.bytes.len == other.bytes.len);
+			else
+				assert_true(one.value == other.value);
+		}
+		free(copy);
+	}
+}
+
+/* Every length and form of a varint, with anything behind it. */
+static void test_quick_varint(void **state)
+{
+	uint64_t random = 7;
+	for (unsigned round = 0; round < 100000; round++) {
+		uint8_t bytes[72];
+		size_t len = 0;
+		random = random * 6364136223846793005ull + 1442695040888963407ull;
+		uint64_t value = random >> (round % 64), rest = value, got, expected;
+		memset(bytes, (int)(random >> 50), sizeof(bytes));
+		for (; rest >= 0x80; rest >>= 7)
+			bytes[len++] = (uint8_t)rest | 0x80;
+		bytes[len++] = (uint8_t)rest;
+		/* In more bytes than it needs. */
+		for (unsigned more = round % 7 ? 0 : round % 3; more && len < 10; more--) {
+			bytes[len - 1] |= 0x80;
+			bytes[len++] = 0;
+		}
+		struct pb_cursor cursor = pb_open((struct bytes){bytes, sizeof(bytes)});
+		assert_int_equal(pb_packed_varint(&cursor, &expected, NULL), 0);
+		assert_true(expected == value);
+		const uint8_t *next = pb_quick_varint(bytes, &got);
+		if (len > 8) {
+			assert_null(next);
+			continue;
+		}
+		assert_ptr_equal(next, cursor.at);
+		assert_true(got == expected);
+	}
+}
+
+/* What is read quickly is what pb_next() reads; what it leaves alone may be anything. */
+static void test_quick_numbers(void **state)
+{
+	static const struct {
+		const char *data;
+		size_t len;
+		bool is_quick;
+	} cases[] = {
+		{"", 0, true},
+		{"\x08\x01", 2, true},
+		{"\x08\x96\x01\x18\x05", 5, true},
+		{"\x08\x01\x10\xff\xff\xff\xff\xff\xff\xff\x7f\x18\x00", 13, true},
+		{"\x10\x01\x08\x01", 4, false},				     /* not in order */
+		{"\x08\x01\x08\x02", 4, false},				     /* twice */
+		{"\x08\x01\x20\x02", 4, false},				     /* field 4 */
+		{"\x08\x01\x12\x00", 4, false},				     /* no number */
+		{"\x08\x01\x15\x00\x00\x00\x00", 7, false},		     /* fixed32 */
+		{"\x00\x01", 2, false},					     /* field 0 */
+		{"\x08\x01\x80\x01\x05", 5, false},			     /* a long tag */
+		{"\x08\x80", 2, false},					     /* cut */
+		{"\x08", 1, false},					     /* the same */
+		{"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, false}, /* longer than 8 bytes */
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t bytes[64];
+		uint64_t values[4], expected[4] = {0};
+		memset(bytes, 1, sizeof(bytes)); /* what is behind it would go on */
+		memcpy(bytes, cases[i].data, cases[i].len);
+		assert_int_equal(pb_quick_numbers(bytes, bytes + cases[i].len, bytes + sizeof(bytes), 3, values),
+				 cases[i].is_quick);
+		/* At the end of the input there is nothing to look at beyond it. */
+		uint8_t *copy = malloc(cases[i].len ? cases[i].len : 1);
+		memcpy(copy, cases[i].data, cases[i].len);
+		assert_int_equal(pb_quick_numbers(copy, copy + cases[i].len, copy + cases[i].len, 3, values),
+				 cases[i].len == 0);
+		free(copy);
+		if (!cases[i].is_quick)
+			continue;
+		assert_true(pb_quick_numbers(bytes, bytes + cases[i].len, bytes + sizeof(bytes), 3, values));
+		struct pb_cursor cursor = pb_open((struct bytes){bytes, cases[i].len});
+		struct pb_field field;
+		while (pb_next(&cursor, &field, NULL) > 0)
+			expected[field.number] = field.value;
+		for (size_t number = 1; number < 4; number++)
+			assert_true(values[number] == expected[number]);
+	}
+}
+
 static void test_malformed(void **state)
 {
 	static const struct {
@@ -251,15 +365,12 @@ static void test_what_proto3_leaves_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_varints),
-		cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_expect),
-		cmocka_unit_test(test_nested_offsets),
-		cmocka_unit_test(test_write_and_read),
-		cmocka_unit_test(test_write_limits),
-		cmocka_unit_test(test_varint_size),
-		cmocka_unit_test(test_what_proto3_leaves_out),
+		cmocka_unit_test(test_read),	       cmocka_unit_test(test_varints),
+		cmocka_unit_test(test_short_fields),   cmocka_unit_test(test_quick_varint),
+		cmocka_unit_test(test_quick_numbers),  cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_expect),	       cmocka_unit_test(test_nested_offsets),
+		cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_write_limits),
+		cmocka_unit_test(test_varint_size),    cmocka_unit_test(test_what_proto3_leaves_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,7 @@ struct decoder {
 	const uint8_t *start, *end; /* of the input */
 	struct profile *profile;
 	struct field_range ranges[FIELD_MAX + 1];
+	size_t counts[FIELD_MAX + 1]; /* fields of each number */
 	/* By index in the string table: the offset of the string's length in the input, or, once used, STRING_KNOWN + its id.
 	 */
 	uint32_t *strings;
@@ -146,9 +147,15 @@ static int id_table_add(struct id_table *table, uint64_t id, uint32_t value, con
 
 /* ---- the top level ---- */
 
+/* Most profiles have more strings than an array begins with. */
+#define STRINGS_FIRST 512
+
 static int add_string_offset(struct decoder *decoder, const struct pb_field *field, struct error *err)
 {
-	int r = array_reserve(&decoder->strings, &decoder->string_capacity, decoder->string_count + 1, LIMIT_PROFILE_ENTITIES);
+	size_t need = decoder->string_count < STRINGS_FIRST ? STRINGS_FIRST : decoder->string_count + 1;
+	int r = decoder->string_count < decoder->string_capacity
+			? 0
+			: array_reserve(&decoder->strings, &decoder->string_capacity, need, LIMIT_PROFILE_ENTITIES);
 	if (r == -E2BIG)
 		return error_set(err, r, "more than %u strings, the limit", LIMIT_PROFILE_ENTITIES);
 	if (r < 0)
@@ -232,11 +239,39 @@ static int walk_top_level(struct decoder *decoder, struct bytes input, struct er
 		if (!range->first)
 			range->first = before;
 		range->end = cursor.at;
+		decoder->counts[field.number]++;
 		r = top_level_field(decoder, &field, err);
 		if (r < 0)
 			return r;
 	}
 	return r;
+}
+
+static int reserve_ids(struct id_table *table, size_t count)
+{
+	return array_reserve(&table->dense, &table->dense_capacity, count < PROFILE_ROOM_MAX ? count : PROFILE_ROOM_MAX,
+			     SIZE_MAX);
+}
+
+/* A frame of a sample takes two bytes, and of four frames it shares three with other samples. */
+#define SAMPLE_BYTES_PER_STACK 8
+
+/* As many entries as there are fields: nearly all that is in a file is used, and used once. */
+static int make_room(struct decoder *decoder, struct error *err)
+{
+	const size_t *counts = decoder->counts;
+	const struct field_range *samples = &decoder->ranges[2];
+	const struct profile_room room = {
+		.strings = counts[6],
+		.functions = counts[5],
+		.locations = counts[4],
+		.lines = counts[4],
+		.stacks = samples->first ? (size_t)(samples->end - samples->first) / SAMPLE_BYTES_PER_STACK : 0,
+		.samples = counts[2],
+	};
+	if (reserve_ids(&decoder->functions, counts[5]) < 0 || reserve_ids(&decoder->locations, counts[4]) < 0)
+		return error_nomem(err);
+	return profile_make_room(decoder->profile, &room, err);
 }
 
 static int check_string_table(const struct decoder *decoder, struct error *err)
@@ -625,16 +660,14 @@ static int add_stack(struct decoder *decoder, uint32_t *ret, struct error *err)
 	while (depth < shared_max && decoder->previous_locations[depth] == decoder->sample_locations[count - 1 - depth])
 		depth++;
 	uint32_t stack = depth ? decoder->previous_stacks[depth - 1] : 0;
-	for (; depth < count; depth++) {
-		uint32_t location = decoder->sample_locations[count - 1 - depth];
-		int r = profile_add_stack(decoder->profile, stack, location, &stack, err);
-		if (r < 0)
-			return r;
-		decoder->previous_locations[depth] = location;
-		decoder->previous_stacks[depth] = stack;
-	}
+	for (size_t i = depth; i < count; i++)
+		decoder->previous_locations[i] = decoder->sample_locations[count - 1 - i];
+	int r = profile_add_stack_frames(decoder->profile, stack, decoder->previous_locations + depth, count - depth,
+					 decoder->previous_stacks + depth, err);
+	if (r < 0)
+		return r;
 	decoder->previous_count = count;
-	*ret = stack;
+	*ret = count ? decoder->previous_stacks[count - 1] : 0;
 	return 0;
 }
 
@@ -673,6 +706,8 @@ static int decode(struct decoder *decoder, struct bytes input, struct error *err
 		r = walk_top_level(decoder, input, err);
 	if (r == 0)
 		r = check_string_table(decoder, err);
+	if (r == 0)
+		r = make_room(decoder, err);
 	if (r == 0)
 		r = read_scalars(decoder, err);
 	for (size_t i = 0; r == 0 && i < sizeof(passes) / sizeof(passes[0]); i++) {

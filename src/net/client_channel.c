@@ -309,7 +309,8 @@ int channel_wait(struct net_client *client, struct client_channel *channel, shor
 	return ready > 0 && also_write ? ready | POLLIN : ready;
 }
 
-ssize_t channel_send(struct net_client *client, struct client_channel *channel, const void *data, size_t len, struct error *err)
+ssize_t channel_send(struct net_client *client, struct client_channel *channel, const void *data, size_t len, bool more,
+		     struct error *err)
 {
 	if (channel->tls) {
 		ERR_clear_error();
@@ -317,7 +318,7 @@ ssize_t channel_send(struct net_client *client, struct client_channel *channel, 
 		ssize_t r = n > 0 ? n : tls_result(client, channel, n, err);
 		return r == -EAGAIN ? 0 : r;
 	}
-	ssize_t n = send(channel->fd, data, len, MSG_NOSIGNAL);
+	ssize_t n = send(channel->fd, data, len, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
 	if (n >= 0)
 		return n;
 	return errno == EAGAIN || errno == EINTR ? 0 : -errno;

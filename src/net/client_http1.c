@@ -268,12 +268,12 @@ static int make_head(struct call *call, const char *method, const char *path, co
 	return r < 0 ? error_set_errno(err, r, "cannot create a request to %s", client->url) : 0;
 }
 
-/* 0 = all is out, 1 = the server answers already: what is left is not wanted. */
-static int send_part(struct call *call, struct bytes part, struct error *err)
+/* 0 = all is out, 1 = the server answers already: what is left is not wanted. more: another part follows. */
+static int send_part(struct call *call, struct bytes part, bool more, struct error *err)
 {
 	struct net_client *client = call->client;
 	while (part.len > 0) {
-		ssize_t n = channel_send(client, &client->channel, part.data, part.len, err);
+		ssize_t n = channel_send(client, &client->channel, part.data, part.len, more, err);
 		if (n == -EPROTO)
 			return (int)n;
 		if (n < 0)
@@ -292,9 +292,9 @@ static int send_part(struct call *call, struct bytes part, struct error *err)
 
 static int send_request(struct call *call, struct bytes body, struct error *err)
 {
-	int r = send_part(call, buffer_bytes(&call->head), err);
+	int r = send_part(call, buffer_bytes(&call->head), body.len > 0, err);
 	if (r == 0)
-		r = send_part(call, body, err);
+		r = send_part(call, body, false, err);
 	call->sent = r == 0;
 	return r;
 }

@@ -265,7 +265,7 @@ static int flush(struct net_client *client, struct error *err)
 			return error_nomem(err);
 		if (http->out.len == 0)
 			return 0;
-		ssize_t n = channel_send(client, &http->channel, http->out.data, http->out.len, err);
+		ssize_t n = channel_send(client, &http->channel, http->out.data, http->out.len, false, err);
 		if (n == -EPROTO)
 			return (int)n;
 		if (n < 0)

@@ -69,8 +69,9 @@ int channel_open(struct net_client *client, struct client_channel *channel, bool
 void channel_close(struct client_channel *channel);
 /* Like client_wait(). POLLIN means that receiving is worth a try, not that it will give something. */
 int channel_wait(struct net_client *client, struct client_channel *channel, short events, struct error *err);
-/* Sends some: how much, 0 = would block, negative errno. -EPROTO: *err says what is wrong with TLS. */
-ssize_t channel_send(struct net_client *client, struct client_channel *channel, const void *data, size_t len,
+/* Sends some: how much, 0 = would block, negative errno. -EPROTO: *err says what is wrong with TLS. more: the rest of a message
+ * follows at once, so that both may go in one packet, and the server need not wake up twice. */
+ssize_t channel_send(struct net_client *client, struct client_channel *channel, const void *data, size_t len, bool more,
 		     struct error *err);
 /* Receives some into client->read_buffer: how much, -EAGAIN = nothing there, -ECONNRESET also at the end, -ECONNABORTED = an
  * end that TLS did not announce, -EPROTO with *err. */

@@ -74,7 +74,7 @@ static int send_request(struct net_client *client, struct client_channel *channe
 			   WICK_VERSION, *authorization ? "Proxy-Authorization: " : "", authorization,
 			   *authorization ? "\r\n" : "");
 	for (size_t at = 0; at < (size_t)len;) {
-		ssize_t n = channel_send(client, channel, head + at, (size_t)len - at, err);
+		ssize_t n = channel_send(client, channel, head + at, (size_t)len - at, false, err);
 		if (n < 0)
 			return client_failed(client, (int)n, "cannot send to", err);
 		at += (size_t)n;

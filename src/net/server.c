@@ -3,6 +3,10 @@
  * The sockets' side of the server: listening, accepting, reading, writing and the life of the loop. Everything that a peer's
  * bytes can reach is in connection.c and above it.
  *
+ * Workers wake the loop by an eventfd of their own. uv_async_send() is made for any number of handles and senders, and for that
+ * its receiver spins until the sender is through: with a sender that has just woken it on another CPU, that is for each
+ * request.
+ *
  * One timer looks at every deadline ten times a second while there are connections. A timer per request would be more precise
  * and cost an insertion into a heap per request; no limit here needs more than a tenth of a second.
  */
@@ -10,7 +14,9 @@
 #include <errno.h>
 #include <netdb.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "net/socket_int.h"
@@ -21,7 +27,9 @@
 struct net_server_uv {
 	uv_loop_t loop;
 	uv_tcp_t listener;
-	uv_async_t stop, collect;
+	uv_async_t stop;
+	uv_poll_t collect;
+	int collect_fd; /* an eventfd that workers write to; -1 = none */
 	uv_timer_t timer;
 	bool loop_open, accept_due, running;
 	char read_buffer[NET_READ_BYTES];
@@ -292,16 +300,27 @@ static void on_stop(uv_async_t *async)
 	uv_timer_start(&server->uv->timer, on_timer, TICK_MS, TICK_MS);
 }
 
-static void on_collect(uv_async_t *async)
+static void on_collect(uv_poll_t *poll, int status, int events)
 {
-	struct net_server *server = async->loop->data;
+	struct net_server *server = poll->loop->data;
+	eventfd_t count;
+	eventfd_read(server->uv->collect_fd, &count);
 	workers_collect(&server->workers);
 }
 
 static void notify(void *context)
 {
 	struct net_server *server = context;
-	uv_async_send(&server->uv->collect);
+	eventfd_write(server->uv->collect_fd, 1);
+}
+
+static int open_collect(struct net_server_uv *uv)
+{
+	uv->collect_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (uv->collect_fd < 0)
+		return -errno;
+	int r = uv_poll_init(&uv->loop, &uv->collect, uv->collect_fd);
+	return r < 0 ? r : uv_poll_start(&uv->collect, UV_READABLE, on_collect);
 }
 
 static int open_loop(struct net_server *server, struct error *err)
@@ -314,7 +333,7 @@ static int open_loop(struct net_server *server, struct error *err)
 	uv->loop.data = server;
 	r = uv_async_init(&uv->loop, &uv->stop, on_stop);
 	if (r == 0)
-		r = uv_async_init(&uv->loop, &uv->collect, on_collect);
+		r = open_collect(uv);
 	if (r == 0)
 		r = uv_timer_init(&uv->loop, &uv->timer);
 	if (r < 0)
@@ -338,6 +357,7 @@ int net_server_new(const struct net_server_options *options, struct net_server *
 		return r;
 	}
 	server->uv = uv;
+	uv->collect_fd = -1;
 	r = open_loop(server, err);
 	if (r < 0) {
 		net_server_free(server);
@@ -411,6 +431,8 @@ struct net_server *net_server_free(struct net_server *server)
 		uv_run(&uv->loop, UV_RUN_DEFAULT);
 		uv_loop_close(&uv->loop);
 	}
+	if (uv->collect_fd >= 0)
+		close(uv->collect_fd);
 	mem_free(uv);
 	return mem_free(server);
 }

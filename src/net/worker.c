@@ -48,13 +48,13 @@ static struct net_job *jobs_take_all(struct net_jobs *jobs)
 	return all;
 }
 
-/* With the lock held: adds to what the loop collects. */
-static void hand_over(struct net_workers *workers, struct net_jobs *list, struct net_job *job)
+/* With the lock held: adds to what the loop collects. True if it is to be woken, which is done without the lock: the loop asks
+ * for that as soon as it wakes up. */
+static bool hand_over(struct net_workers *workers, struct net_jobs *list, struct net_job *job)
 {
 	bool told = workers->finished.first || workers->woken.first;
 	jobs_push(list, job);
-	if (!told)
-		workers->notify(workers->context);
+	return !told;
 }
 
 /* ---- slow jobs; with the lock held ---- */
@@ -116,24 +116,33 @@ static struct net_job *next_job(struct net_workers *workers)
 	return job ? job : slow_pop(workers);
 }
 
+/* With the lock held, which is released meanwhile. */
+static void run(struct net_workers *workers, struct net_job *job)
+{
+	pthread_mutex_unlock(&workers->lock);
+	job->run(job);
+	pthread_mutex_lock(&workers->lock);
+	if (job->slow)
+		slow_finished(workers, job);
+	if (hand_over(workers, &workers->finished, job)) {
+		pthread_mutex_unlock(&workers->lock);
+		workers->notify(workers->context);
+		pthread_mutex_lock(&workers->lock);
+	}
+}
+
 static void *work(void *context)
 {
 	struct net_workers *workers = context;
 	pthread_mutex_lock(&workers->lock);
 	for (;;) {
 		struct net_job *job = next_job(workers);
-		if (job) {
-			pthread_mutex_unlock(&workers->lock);
-			job->run(job);
-			pthread_mutex_lock(&workers->lock);
-			if (job->slow)
-				slow_finished(workers, job);
-			hand_over(workers, &workers->finished, job);
-		} else if (workers->stopping) {
+		if (job)
+			run(workers, job);
+		else if (workers->stopping)
 			break;
-		} else {
+		else
 			pthread_cond_wait(&workers->work, &workers->lock);
-		}
 	}
 	pthread_mutex_unlock(&workers->lock);
 	return NULL;
@@ -184,30 +193,42 @@ void workers_count_slow(struct net_workers *workers, uint64_t *ret_running, uint
 	*ret_refused = workers->slow_refused;
 }
 
-int workers_submit(struct net_workers *workers, struct net_job *job, bool always)
+/* With the lock held; false if it is full. */
+static bool queue(struct net_workers *workers, struct net_job *job, bool always)
 {
-	THREAD_LOCK_SCOPE(&workers->lock);
 	/* A thread that is free has not taken its job yet. */
 	size_t slow_max = workers->slow_queue_max + workers->slow_slots - workers->slow_running;
 	bool full = job->slow ? workers->slow.count >= slow_max : workers->waiting.count >= NET_QUEUE_MAX;
-	full &= !always;
-	if (full) {
+	if (full && !always) {
 		workers->slow_refused += job->slow;
-	} else {
-		if (job->slow)
-			slow_push(workers, job);
-		else
-			jobs_push(&workers->waiting, job);
-		pthread_cond_signal(&workers->work);
-		workers->out++;
+		return false;
 	}
-	return full ? -EBUSY : 0;
+	if (job->slow)
+		slow_push(workers, job);
+	else
+		jobs_push(&workers->waiting, job);
+	workers->out++;
+	return true;
+}
+
+int workers_submit(struct net_workers *workers, struct net_job *job, bool always)
+{
+	pthread_mutex_lock(&workers->lock);
+	bool queued = queue(workers, job, always);
+	pthread_mutex_unlock(&workers->lock);
+	/* Without the lock, which is the first thing that the thread asks for. */
+	if (queued)
+		pthread_cond_signal(&workers->work);
+	return queued ? 0 : -EBUSY;
 }
 
 void workers_wake(struct net_workers *workers, struct net_job *woken)
 {
-	THREAD_LOCK_SCOPE(&workers->lock);
-	hand_over(workers, &workers->woken, woken);
+	pthread_mutex_lock(&workers->lock);
+	bool tell = hand_over(workers, &workers->woken, woken);
+	pthread_mutex_unlock(&workers->lock);
+	if (tell)
+		workers->notify(workers->context);
 }
 
 /* The woken first: done() of a finished job may free what a woken one points to. */

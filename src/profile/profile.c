@@ -126,7 +126,7 @@ int profile_reserve(struct profile *profile, const char *what, void **array, siz
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-int profile_table_reserve(struct profile *profile, const struct profile_table *table, struct error *err)
+int profile_table_grow(struct profile *profile, const struct profile_table *table, struct error *err)
 {
 	int r = profile_reserve(profile, table->what, table->entries, table->capacity, *table->count + 1, table->size, err);
 	if (r < 0)
@@ -134,14 +134,40 @@ int profile_table_reserve(struct profile *profile, const struct profile_table *t
 	return index32_reserve(table->index, 1) < 0 ? error_nomem(err) : 0;
 }
 
-uint32_t profile_table_append(const struct profile_table *table, const void *entry, uint64_t hash)
+/* What a table of `count` entries is to hold. */
+static size_t with_room(const struct profile *profile, size_t count, size_t more)
 {
-	uint32_t id = (uint32_t)(*table->count)++;
-	memcpy((char *)*table->entries + id * table->size, entry, table->size);
-	int r = index32_add(table->index, hash, id);
-	assert(r == 0);
-	(void)r;
-	return id;
+	size_t max = profile->index->entities_max, need = count + (more < PROFILE_ROOM_MAX ? more : PROFILE_ROOM_MAX);
+	return need < max ? need : max > count ? max : count;
+}
+
+static int grow_stack_slots(struct profile *profile, size_t branches, struct error *err);
+
+/* Of a stack, about a quarter of its frames is where it branches off others. */
+#define FRAMES_PER_BRANCH 4
+
+int profile_make_room(struct profile *profile, const struct profile_room *room, struct error *err)
+{
+	struct profile_index *index = profile->index;
+	/* Indexes twice as large as they must be: there is less to step over in them. */
+	size_t strings = with_room(profile, profile->strings.count, room->strings);
+	size_t functions = with_room(profile, profile->function_count, room->functions);
+	size_t locations = with_room(profile, profile->location_count, room->locations);
+	size_t lines = with_room(profile, profile->line_count, room->lines);
+	size_t stacks = with_room(profile, profile->stack_count, room->stacks);
+	size_t samples = with_room(profile, profile->sample_count, room->samples);
+	if (intern_reserve(&profile->strings, strings) < 0 ||
+	    array_reserve(&profile->functions, &index->function_capacity, functions, SIZE_MAX) < 0 ||
+	    array_reserve(&profile->locations, &index->location_capacity, locations, SIZE_MAX) < 0 ||
+	    array_reserve(&profile->lines, &index->line_capacity, lines, SIZE_MAX) < 0 ||
+	    array_reserve(&profile->stacks, &index->stack_capacity, stacks, SIZE_MAX) < 0 ||
+	    array_reserve(&index->stack_depths, &index->stack_depth_capacity, stacks, SIZE_MAX) < 0 ||
+	    array_reserve(&profile->samples, &index->sample_capacity, samples, SIZE_MAX) < 0 ||
+	    index32_reserve(&index->functions, 2 * (functions - profile->function_count)) < 0 ||
+	    index32_reserve(&index->locations, 2 * (locations - profile->location_count)) < 0)
+		return error_nomem(err);
+	size_t branches = index->stack_branch_count + (stacks - profile->stack_count) / FRAMES_PER_BRANCH;
+	return !branches || branches < index->stack_slot_count / 2 ? 0 : grow_stack_slots(profile, branches, err);
 }
 
 int profile_table_begin(struct profile *profile, struct profile_table table, struct error *err)
@@ -335,10 +361,14 @@ static bool find_location(const struct profile *profile, uint64_t hash, const st
 }
 
 /* *lines may lie in the profile itself, and then moves with it. */
-static int reserve_lines(struct profile *profile, const struct profile_line **lines, size_t line_count, struct error *err)
+static inline int reserve_lines(struct profile *profile, const struct profile_line **lines, size_t line_count,
+				struct error *err)
 {
 	for (size_t i = 0; i < line_count; i++)
 		assert((*lines)[i].function < profile->function_count);
+	size_t room = profile->index->line_capacity - profile->line_count;
+	if (line_count <= room && profile->line_count + line_count <= profile->index->entities_max)
+		return 0;
 	size_t need, own = profile_own_index(profile->lines, profile->line_count, *lines, sizeof(**lines));
 	if (__builtin_add_overflow(profile->line_count, line_count, &need))
 		need = SIZE_MAX;
@@ -417,11 +447,12 @@ static void fill_stack_slot(struct profile_index *index, const struct profile_st
 	index->stack_slots[at] = slot_of(hash, id);
 }
 
-static int grow_stack_slots(struct profile *profile, struct error *err)
+/* For at least `branches`, and one more. */
+static int grow_stack_slots(struct profile *profile, size_t branches, struct error *err)
 {
 	struct profile_index *index = profile->index;
 	size_t count = STACK_SLOTS_FIRST;
-	while (count / 2 <= index->stack_branch_count)
+	while (count / 2 <= branches)
 		count *= 2;
 	uint64_t *slots = mem_zalloc_array(count, sizeof(*slots));
 	if (!slots)
@@ -451,7 +482,7 @@ static int add_new_stack(struct profile *profile, uint32_t parent, uint32_t loca
 	uint32_t id = (uint32_t)profile->stack_count;
 	bool is_branch = parent + 1 != id;
 	if (is_branch && index->stack_branch_count >= index->stack_slot_count / 2) {
-		r = grow_stack_slots(profile, err);
+		r = grow_stack_slots(profile, index->stack_branch_count, err);
 		if (r < 0)
 			return r;
 	}
@@ -497,7 +528,9 @@ void profile_shrink_stacks(struct profile *profile)
 static inline int need_stack_slots(struct profile *profile, struct error *err)
 {
 	const struct profile_index *index = profile->index;
-	return index->stack_slot_count || !index->stack_branch_count ? 0 : grow_stack_slots(profile, err);
+	return index->stack_slot_count || !index->stack_branch_count
+		       ? 0
+		       : grow_stack_slots(profile, index->stack_branch_count, err);
 }
 
 /* The id of an existing stack, or 0. */
@@ -539,6 +572,29 @@ int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t loc
 {
 	assert(parent < profile->stack_count && location < profile->location_count);
 	return need_stack_slots(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
+}
+
+int profile_add_stack_frames(struct profile *profile, uint32_t parent, const uint32_t *locations, size_t count,
+			     uint32_t *ret_stacks, struct error *err)
+{
+	assert(parent < profile->stack_count);
+	if (need_stack_slots(profile, err) < 0)
+		return -ENOMEM;
+	if (budget_poll())
+		return error_nomem(err);
+	/* What hangs below a new entry is new as well. */
+	uint32_t stack = parent, first_new = (uint32_t)profile->stack_count;
+	for (size_t i = 0; i < count; i++) {
+		assert(locations[i] < profile->location_count);
+		uint32_t id = stack < first_new ? find_stack(profile, stack, locations[i]) : 0;
+		if (id == 0) {
+			int r = add_new_stack(profile, stack, locations[i], &id, err);
+			if (r < 0)
+				return r;
+		}
+		ret_stacks[i] = stack = id;
+	}
+	return 0;
 }
 
 int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,

@@ -175,6 +175,14 @@ int profile_new(struct profile **ret, struct error *err);
 struct profile *profile_free(struct profile *profile); /* NULL allowed; returns NULL */
 DEFINE_CLEANUP_POINTER(profile_free, struct profile);
 
+/* What is about to be added, as far as it is known: tables that have room for it need not grow, which moves them. A hint that
+ * may be wrong: no more than PROFILE_ROOM_MAX of each is believed. 0, or -ENOMEM. */
+#define PROFILE_ROOM_MAX 65536
+struct profile_room {
+	size_t strings, functions, locations, lines, stacks, samples;
+};
+int profile_make_room(struct profile *profile, const struct profile_room *room, struct error *err);
+
 /* Adding. Each returns 0, -ENOMEM, -E2BIG (limit, named in err), or -EINVAL where said. Ids passed in must be valid (asserted):
  * decoders check theirs first. */
 int profile_add_string(struct profile *profile, const void *data, size_t len, uint32_t *ret_id, struct error *err);
@@ -210,6 +218,9 @@ int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t locatio
 int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err);
 /* The id of the stack that profile_add_stack() would find; 0 if it would add one. */
 uint32_t profile_find_stack(const struct profile *profile, uint32_t parent, uint32_t location);
+/* A stack of `count` more frames above `parent`, root first: ret_stacks[i] is the one that ends with locations[i]. */
+int profile_add_stack_frames(struct profile *profile, uint32_t parent, const uint32_t *locations, size_t count,
+			     uint32_t *ret_stacks, struct error *err);
 /* Gives back the memory that only adding stacks and samples needs, before something large is made of them. The next one that is
  * added, or profile_aggregate(), makes it again. */
 void profile_shrink_stacks(struct profile *profile);

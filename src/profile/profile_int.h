@@ -4,6 +4,8 @@
 #ifndef WICK_PROFILE_PROFILE_INT_H
 #define WICK_PROFILE_PROFILE_INT_H
 
+#include <string.h>
+
 #include "base/map.h"
 #include "profile/profile.h"
 
@@ -50,7 +52,9 @@ bool profile_labels_equal(const struct profile_label *a, const struct profile_la
 int profile_reserve(struct profile *profile, const char *what, void **array, size_t *capacity, size_t need, size_t element_size,
 		    struct error *err);
 #define profile_reserve_array(profile, what, array, capacity, need, err)                                                       \
-	profile_reserve((profile), (what), (void **)(array), (capacity), (need), sizeof(**(array)), (err))
+	(__builtin_expect((need) <= *(capacity) && (need) <= (profile)->index->entities_max, 1)                                \
+		 ? 0                                                                                                           \
+		 : profile_reserve((profile), (what), (void **)(array), (capacity), (need), sizeof(**(array)), (err)))
 
 /* A table whose entries are found by what they hold. The first is not in the index where the table's own functions say so. */
 struct profile_table {
@@ -73,8 +77,20 @@ struct profile_table {
 int profile_table_begin(struct profile *profile, struct profile_table table, struct error *err);
 void profile_table_release(struct profile_table table);
 /* Room for one more entry, then the entry. */
-int profile_table_reserve(struct profile *profile, const struct profile_table *table, struct error *err);
-uint32_t profile_table_append(const struct profile_table *table, const void *entry, uint64_t hash);
+int profile_table_grow(struct profile *profile, const struct profile_table *table, struct error *err);
+static inline int profile_table_reserve(struct profile *profile, const struct profile_table *table, struct error *err)
+{
+	bool has_room = *table->count < *table->capacity && *table->count < profile->index->entities_max &&
+			index32_has_room(table->index);
+	return __builtin_expect(has_room, 1) ? 0 : profile_table_grow(profile, table, err);
+}
+static inline uint32_t profile_table_append(const struct profile_table *table, const void *entry, uint64_t hash)
+{
+	uint32_t id = (uint32_t)(*table->count)++;
+	memcpy((char *)*table->entries + id * table->size, entry, table->size);
+	index32_insert(table->index, hash, id);
+	return id;
+}
 
 /* Callers may pass entries of the profile itself; adding moves the tables. The index of `entry` in the table, SIZE_MAX if it
  * lies elsewhere. */

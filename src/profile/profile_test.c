@@ -177,6 +177,93 @@ static void test_stacks(void **state)
 	assert_int_equal(profile->stack_count, 4);
 }
 
+/* Whole paths at once give what frame by frame does, below any parent, known in part or not at all. */
+static void test_stack_frames(void **state)
+{
+	_cleanup_(profile_freep) struct profile *one = new_profile(), *other = new_profile();
+	struct test_random random = {.state = 11};
+	for (unsigned i = 0; i < 6; i++) {
+		char name[8];
+		snprintf(name, sizeof(name), "f%u", i);
+		assert_int_equal(add_named_location(one, name), add_named_location(other, name));
+	}
+	for (unsigned round = 0; round < 2000; round++) {
+		uint32_t locations[12], stacks[12], parent = (uint32_t)test_random_below(&random, one->stack_count), stack;
+		size_t count = test_random_below(&random, 13);
+		for (size_t i = 0; i < count; i++)
+			locations[i] = (uint32_t)test_random_below(&random, 7); /* 0: a frame without a location */
+		while (profile_stack_depth(one, parent) > 1000)
+			parent = one->stacks[parent].parent;
+		stack = parent;
+		assert_int_equal(profile_add_stack_frames(one, parent, locations, count, stacks, NULL), 0);
+		for (size_t i = 0; i < count; i++) {
+			assert_int_equal(profile_add_stack(other, stack, locations[i], &stack, NULL), 0);
+			assert_int_equal(stacks[i], stack);
+		}
+		if (round % 500 == 499)
+			profile_shrink_stacks(one);
+	}
+	assert_int_equal(one->stack_count, other->stack_count);
+	assert_memory_equal(one->stacks, other->stacks, one->stack_count * sizeof(*one->stacks));
+}
+
+static void test_stack_frames_are_limited(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = new_profile();
+	static uint32_t locations[LIMIT_STACK_DEPTH + 1], stacks[LIMIT_STACK_DEPTH + 1];
+	struct error err = {0};
+	assert_int_equal(profile_add_stack_frames(profile, 0, locations, LIMIT_STACK_DEPTH, stacks, NULL), 0);
+	assert_int_equal(profile_stack_depth(profile, stacks[LIMIT_STACK_DEPTH - 1]), LIMIT_STACK_DEPTH);
+	assert_int_equal(profile_add_stack_frames(profile, 0, locations, LIMIT_STACK_DEPTH + 1, stacks, &err), -E2BIG);
+	assert_non_null(strstr(err.message, "deeper than 16384"));
+}
+
+static void fill(struct profile *profile)
+{
+	for (unsigned i = 0; i < 300; i++) {
+		char name[16];
+		uint32_t stack = i / 2;
+		int64_t value = i;
+		snprintf(name, sizeof(name), "f%u", i % 200);
+		uint32_t location = add_named_location(profile, name);
+		for (unsigned depth = 0; depth < 4; depth++)
+			assert_int_equal(profile_add_stack(profile, stack, location, &stack, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &(struct profile_sample){.stack = stack}, &value, NULL), 0);
+	}
+}
+
+/* Room changes nothing but what is allocated: a profile that was told too little, too much or nothing is the same. */
+static void test_room(void **state)
+{
+	static const struct profile_room rooms[] = {
+		{0},
+		{.strings = 1, .functions = 1, .locations = 1, .lines = 1, .stacks = 1, .samples = 1},
+		{.strings = 500, .functions = 500, .locations = 500, .lines = 500, .stacks = 5000, .samples = 500},
+		{SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX},
+	};
+	_cleanup_(profile_freep) struct profile *plain = new_profile();
+	fill(plain);
+	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
+		_cleanup_(profile_freep) struct profile *profile = new_profile();
+		assert_int_equal(profile_make_room(profile, &rooms[i], NULL), 0);
+		fill(profile);
+		/* Once more where there is something, and where the tables are full. */
+		assert_int_equal(profile_make_room(profile, &rooms[i], NULL), 0);
+		profile->index->entities_max = 3;
+		assert_int_equal(profile_make_room(profile, &rooms[i], NULL), 0);
+		profile->index->entities_max = LIMIT_PROFILE_ENTITIES;
+		assert_int_equal(profile->strings.count, plain->strings.count);
+		assert_int_equal(profile->function_count, plain->function_count);
+		assert_int_equal(profile->location_count, plain->location_count);
+		assert_int_equal(profile->sample_count, plain->sample_count);
+		assert_int_equal(profile->stack_count, plain->stack_count);
+		assert_memory_equal(profile->stacks, plain->stacks, plain->stack_count * sizeof(*plain->stacks));
+		size_t locations = profile->location_count;
+		fill(profile);
+		assert_int_equal(profile->location_count, locations);
+	}
+}
+
 static void test_label_sets(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = new_profile();
@@ -605,6 +692,9 @@ int main(void)
 		cmocka_unit_test(test_interning),
 		cmocka_unit_test(test_interning_model),
 		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_stack_frames),
+		cmocka_unit_test(test_stack_frames_are_limited),
+		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_label_sets),
 		cmocka_unit_test(test_number_labels),
 		cmocka_unit_test(test_large_label_sets),

@@ -151,7 +151,7 @@ static int frame_key(struct top *top, uint32_t location, uint32_t line, bool has
 	uint32_t *known = has_line ? &top->line_keys[line] : &top->location_keys[location];
 	if (!*known) {
 		struct top_key key;
-		uint32_t id;
+		uint32_t id = 0;
 		int r = make_key(top, location, has_line ? &top->profile->lines[line] : NULL, &key);
 		if (!r)
 			r = find_key(top, &key, &id);

@@ -444,7 +444,7 @@ static int new_node(struct builder *b, struct node node, uint32_t *ret, struct e
 static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct error *err)
 {
 	struct slot *slot = &b->slots[id];
-	uint32_t frame, child_id;
+	uint32_t frame = 0, child_id;
 	int r = take_frame(b, slot, &frame, err);
 	if (r < 0)
 		return r;

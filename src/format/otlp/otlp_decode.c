@@ -28,8 +28,12 @@
  */
 #include <errno.h>
 
+#include <string.h>
+
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/limits.h"
+#include "base/map.h"
 #include "format/format_int.h"
 #include "format/otlp/otlp_int.h"
 
@@ -48,6 +52,13 @@ struct resource_attribute {
 enum shape { SHAPE_NONE, SHAPE_VALUES_ONLY, SHAPE_TIMESTAMPS_ONLY, SHAPE_BOTH };
 static const char *const shape_names[] = {"", "values only", "timestamps only", "values and timestamps"};
 
+/* A list of attributes that a sample has had. Samples of one thread, or pod, have the same: it becomes a label set once. */
+struct seen_list {
+	uint32_t epoch; /* of the dictionary: of which profile */
+	uint32_t labels;
+	size_t first, count; /* in decoder->seen_attributes */
+};
+
 struct decoder {
 	struct otlp_dictionary dictionary;
 	enum layout layout;
@@ -57,6 +68,11 @@ struct decoder {
 	size_t resource_count, resource_capacity;
 	struct bytes described[LIMIT_LABELS_PER_SERIES]; /* keys of attributes that describe the host */
 	size_t described_count;
+
+	struct seen_list *seen;
+	struct index32 seen_index;
+	uint32_t *seen_attributes;
+	size_t seen_count, seen_capacity, seen_attribute_count, seen_attribute_capacity;
 
 	/* Of the profile being read */
 	enum shape shape;
@@ -281,10 +297,7 @@ static int add_host_labels(struct decoder *decoder, struct profile *profile, str
 
 static int add_number(uint64_t **array, size_t *count, size_t *capacity, uint64_t value, struct error *err)
 {
-	if (array_reserve(array, capacity, *count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	(*array)[(*count)++] = value;
-	return 0;
+	return array_push(array, count, capacity, SIZE_MAX, value) < 0 ? error_nomem(err) : 0;
 }
 
 static int read_values(struct decoder *decoder, const struct pb_cursor *cursor, const struct pb_field *field, struct error *err)
@@ -396,9 +409,59 @@ static int add_samples(struct decoder *decoder, struct profile_sample sample, st
 	return r;
 }
 
-static int read_sample(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
+static bool find_list(const struct decoder *decoder, uint64_t hash, uint32_t *ret_labels)
+{
+	const struct otlp_indexes *list = &decoder->attributes;
+	uint32_t id;
+	for (size_t at = index32_first(&decoder->seen_index, hash); index32_at(&decoder->seen_index, hash, &at, &id); at++) {
+		const struct seen_list *seen = &decoder->seen[id];
+		if (seen->epoch != decoder->dictionary.epoch || seen->count != list->count ||
+		    memcmp(decoder->seen_attributes + seen->first, list->items, list->count * sizeof(*list->items)) != 0)
+			continue;
+		*ret_labels = seen->labels;
+		return true;
+	}
+	return false;
+}
+
+#define SEEN_COST 64
+
+/* Those of all profiles together: never more than the lists in the input, so nothing is cleared between two profiles. */
+static int remember_list(struct decoder *decoder, uint64_t hash, uint32_t labels, struct error *err)
+{
+	const struct otlp_indexes *list = &decoder->attributes;
+	size_t first = decoder->seen_attribute_count;
+	int r = otlp_spend(&decoder->dictionary, SEEN_COST + list->count * sizeof(*list->items), err);
+	if (r < 0)
+		return r;
+	if (array_reserve(&decoder->seen_attributes, &decoder->seen_attribute_capacity, first + list->count, SIZE_MAX) < 0 ||
+	    array_push(&decoder->seen, &decoder->seen_count, &decoder->seen_capacity, UINT32_MAX - 1,
+		       (struct seen_list){decoder->dictionary.epoch, labels, first, list->count}) < 0)
+		return error_nomem(err);
+	memcpy(decoder->seen_attributes + first, list->items, list->count * sizeof(*list->items));
+	decoder->seen_attribute_count += list->count;
+	return index32_add(&decoder->seen_index, hash, (uint32_t)decoder->seen_count - 1) < 0 ? error_nomem(err) : 0;
+}
+
+/* The label set of decoder->attributes. */
+static int get_label_set(struct decoder *decoder, uint32_t *ret, struct error *err)
 {
 	struct otlp_dictionary *dictionary = &decoder->dictionary;
+	const struct otlp_indexes *list = &decoder->attributes;
+	if (list->count == 0)
+		return 0;
+	uint64_t hash = hash64_guarded(list->items, list->count * sizeof(*list->items)) ^ hash64_mix(dictionary->epoch);
+	if (find_list(decoder, hash, ret))
+		return 0;
+	dictionary->label_count = 0;
+	int r = otlp_get_attributes(dictionary, list, err);
+	if (r == 0)
+		r = profile_add_label_set(dictionary->profile, dictionary->labels, dictionary->label_count, ret, err);
+	return r < 0 ? r : remember_list(decoder, hash, *ret, err);
+}
+
+static int read_sample(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
+{
 	struct profile_sample sample = {0};
 	struct pb_field field;
 	int r;
@@ -412,13 +475,8 @@ static int read_sample(struct decoder *decoder, struct pb_cursor cursor, struct 
 	}
 	if (r == 0)
 		r = check_shape(decoder, err);
-	if (r == 0 && decoder->attributes.count > 0) {
-		dictionary->label_count = 0;
-		r = otlp_get_attributes(dictionary, &decoder->attributes, err);
-		if (r == 0)
-			r = profile_add_label_set(dictionary->profile, dictionary->labels, dictionary->label_count,
-						  &sample.labels, err);
-	}
+	if (r == 0)
+		r = get_label_set(decoder, &sample.labels, err);
 	return r < 0 ? r : add_samples(decoder, sample, err);
 }
 
@@ -470,7 +528,7 @@ static int fill_profile(struct decoder *decoder, struct profile *profile, struct
 	struct pb_field field;
 	decoder->shape = SHAPE_NONE;
 	decoder->attributes.count = 0;
-	int r = otlp_dictionary_begin(&decoder->dictionary, profile, err);
+	int r = otlp_dictionary_begin(&decoder->dictionary, profile, (size_t)(cursor.end - cursor.at), err);
 	while (r == 0 && (r = pb_next(&cursor, &field, err)) > 0)
 		r = read_profile_field(decoder, &cursor, &field, &type, err);
 	if (r == 0)
@@ -554,6 +612,9 @@ int otlp_decode(struct bytes input, const struct format_options *options, struct
 	int r = decode(&decoder, input, err);
 	otlp_dictionary_release(&decoder.dictionary);
 	otlp_indexes_release(&decoder.attributes);
+	index32_release(&decoder.seen_index);
+	mem_free(decoder.seen_attributes);
+	mem_free(decoder.seen);
 	mem_free(decoder.resource);
 	mem_free(decoder.values);
 	mem_free(decoder.times);

@@ -19,9 +19,13 @@
  * lies in it. A link stays "none", since most samples have none and proto3 does not tell 0 from absent, and so do other texts.
  * Requests with such entries are counted (struct otlp_request).
  *
- * The tables are kept as offsets into the input, four bytes an entry, and an entry is parsed when a profile first uses it; a
- * request of many profiles (one a process) uses each entry in few of them. Everything is parsed once before, to check all
- * references, so that a bad entry is refused whether it is used or not.
+ * The tables are kept as offsets into the input, four bytes an entry. Functions, locations and stacks are read once, into
+ * arrays (otlp_entries.c); the few mappings, attributes and links, and the texts, when a profile first uses them: a request of
+ * many profiles (one a process) uses each entry in few of them. Everything is read once before, to check all references, so
+ * that a bad entry is refused whether it is used or not.
+ *
+ * What an entry has become in the profile at hand is noted beside it, with the number of that profile, so that nothing is
+ * cleared between two.
  *
  * Expansion. A profile copies what it uses, so a request of many small profiles that use the same large entries could grow to
  * many times its size. What is built is counted in bytes against a budget that depends on the input's size (otlp_spend); real
@@ -76,17 +80,16 @@ void otlp_indexes_release(struct otlp_indexes *list)
 
 void otlp_dictionary_release(struct otlp_dictionary *dictionary)
 {
-	for (size_t i = 0; i < OTLP_TABLE_END; i++) {
+	for (size_t i = 0; i < OTLP_TABLE_END; i++)
 		mem_free(dictionary->tables[i].offsets);
-		mem_free(dictionary->tables[i].ids);
-		mem_free(dictionary->tables[i].epochs);
-	}
+	mem_free(dictionary->known);
 	mem_free(dictionary->attribute_keys);
 	mem_free(dictionary->frame_types);
 	mem_free(dictionary->key_stamps);
 	otlp_indexes_release(&dictionary->attributes);
-	otlp_indexes_release(&dictionary->frames);
-	mem_free(dictionary->lines);
+	otlp_entries_release(dictionary);
+	mem_free(dictionary->path);
+	mem_free(dictionary->own_lines);
 	mem_free(dictionary->labels);
 	buffer_release(&dictionary->text);
 }
@@ -102,32 +105,21 @@ int otlp_spend(struct otlp_dictionary *dictionary, uint64_t bytes, struct error 
 
 /* ---- entries ---- */
 
-static struct pb_cursor entry_at(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index)
-{
-	const struct otlp_table *table = &dictionary->tables[number];
-	struct pb_cursor cursor = {dictionary->start, dictionary->start, dictionary->start};
-	if (index >= table->count)
-		return cursor; /* the zero value */
-	uint64_t len = 0;
-	cursor.at = dictionary->start + table->offsets[index];
-	cursor.end = dictionary->end;
-	/* Cannot fail: it was read before. */
-	if (pb_packed_varint(&cursor, &len, NULL) < 0)
-		len = 0;
-	cursor.end = cursor.at + len;
-	return cursor;
-}
-
 struct bytes otlp_string_bytes(const struct otlp_dictionary *dictionary, uint64_t index)
 {
-	struct pb_cursor cursor = entry_at(dictionary, OTLP_STRINGS, index);
+	struct pb_cursor cursor = otlp_entry_at(dictionary, OTLP_STRINGS, index);
 	return (struct bytes){cursor.at, (size_t)(cursor.end - cursor.at)};
 }
+
+/* Most tables have more entries than an array begins with. */
+#define OFFSETS_FIRST 256
 
 static int add_entry(struct otlp_dictionary *dictionary, const struct pb_field *field, struct error *err)
 {
 	struct otlp_table *table = &dictionary->tables[field->number];
-	int r = array_reserve(&table->offsets, &table->capacity, table->count + 1, LIMIT_PROFILE_ENTITIES);
+	size_t need = table->count < OFFSETS_FIRST ? OFFSETS_FIRST : table->count + 1;
+	int r = table->count < table->capacity ? 0
+					       : array_reserve(&table->offsets, &table->capacity, need, LIMIT_PROFILE_ENTITIES);
 	if (r == -E2BIG)
 		return error_set(err, r, "%s has more than %u entries, the limit", table_names[field->number],
 				 LIMIT_PROFILE_ENTITIES);
@@ -147,6 +139,7 @@ int otlp_dictionary_add(struct otlp_dictionary *dictionary, const struct pb_curs
 	struct pb_field field;
 	struct pb_cursor cursor = pb_open_nested(outer, message);
 	int r;
+	dictionary->bytes += message.len;
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number >= OTLP_TABLE_END)
 			continue;
@@ -161,23 +154,38 @@ int otlp_dictionary_add(struct otlp_dictionary *dictionary, const struct pb_curs
 
 /* ---- references ---- */
 
-static int check_reference(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index,
-			   const char *name, struct error *err)
+int otlp_refuse_reference(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index,
+			  const char *name, struct error *err)
 {
-	size_t count = dictionary->tables[number].count;
-	if (__builtin_expect(index < count || index == 0, 1))
-		return 0;
 	return error_set(err, -EBADMSG, "%s: index %lld is outside %s of %zu entries", name, (long long)index,
-			 table_names[number], count);
+			 table_names[number], dictionary->tables[number].count);
 }
 
 static int add_index(const struct otlp_dictionary *dictionary, struct otlp_indexes *list, uint64_t index,
 		     enum otlp_table_number table, const char *name, struct error *err)
 {
-	int r = check_reference(dictionary, table, index, name, err);
+	int r = otlp_check_reference(dictionary, table, index, name, err);
 	if (r < 0)
 		return r;
 	return array_push(&list->items, &list->count, &list->capacity, SIZE_MAX, (uint32_t)index) < 0 ? error_nomem(err) : 0;
+}
+
+/* The bulk of a request is these: as many as are of one or two bytes and in the table, without a call; the list has room for
+ * all. The general case takes what is left. */
+static void add_easy_indexes(struct otlp_indexes *list, struct pb_cursor *packed, size_t table_count)
+{
+	const uint8_t *at = packed->at, *end = packed->end;
+	uint32_t *to = list->items + list->count;
+	uint32_t limit = table_count < 1u << 14 ? (uint32_t)table_count : 1u << 14;
+	while (end - at >= 2) {
+		uint32_t is_long = at[0] >> 7, index = (at[0] & 0x7fu) | (at[1] & -is_long) << 7;
+		if (index >= limit)
+			break;
+		*to++ = index;
+		at += 1 + is_long;
+	}
+	packed->at = at;
+	list->count = (size_t)(to - list->items);
 }
 
 int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_indexes *list, const struct pb_cursor *cursor,
@@ -189,6 +197,11 @@ int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_inde
 	if (r < 0)
 		return r;
 	struct pb_cursor packed = pb_open_nested(cursor, field->bytes);
+	if (field->bytes.len == 0)
+		return 0;
+	if (array_reserve(&list->items, &list->capacity, list->count + field->bytes.len, SIZE_MAX) < 0)
+		return error_nomem(err);
+	add_easy_indexes(list, &packed, dictionary->tables[table].count);
 	while (r == 0 && packed.at < packed.end) {
 		uint64_t index = 0;
 		r = pb_packed_varint(&packed, &index, err);
@@ -209,8 +222,10 @@ static bool is_no_attribute(const struct otlp_dictionary *dictionary, uint32_t i
 	return index == 0 && !is_filled(dictionary, OTLP_ATTRIBUTES);
 }
 
-static int check_duplicate_keys(struct otlp_dictionary *dictionary, const struct otlp_indexes *list, struct error *err)
+int otlp_check_duplicate_keys(struct otlp_dictionary *dictionary, const struct otlp_indexes *list, struct error *err)
 {
+	if (list->count < 2)
+		return 0;
 	uint32_t stamp = ++dictionary->stamp;
 	for (size_t i = 0; i < list->count; i++) {
 		if (is_no_attribute(dictionary, list->items[i]))
@@ -231,10 +246,6 @@ static int check_duplicate_keys(struct otlp_dictionary *dictionary, const struct
 struct raw_mapping {
 	uint64_t start, limit, offset, file_name;
 };
-struct raw_location {
-	uint64_t mapping, address;
-};
-
 /* attributes go to dictionary->attributes */
 static int parse_mapping(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct raw_mapping *ret,
 			 struct error *err)
@@ -257,81 +268,10 @@ static int parse_mapping(struct otlp_dictionary *dictionary, struct pb_cursor cu
 			v[field.number] = field.value;
 	}
 	if (r == 0)
-		r = check_reference(dictionary, OTLP_STRINGS, v[4], "Mapping.filename_strindex", err);
+		r = otlp_check_reference(dictionary, OTLP_STRINGS, v[4], "Mapping.filename_strindex", err);
 	if (r == 0)
-		r = check_duplicate_keys(dictionary, &dictionary->attributes, err);
+		r = otlp_check_duplicate_keys(dictionary, &dictionary->attributes, err);
 	*ret = (struct raw_mapping){v[1], v[2], v[3], v[4]};
-	return r;
-}
-
-/* Appends to dictionary->lines; their functions are indexes in the table. */
-static int parse_line(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct error *err)
-{
-	uint64_t v[4] = {0};
-	int r = format_read_varints(&cursor, "Line", v, 3, err);
-	if (r == 0)
-		r = check_reference(dictionary, OTLP_FUNCTIONS, v[1], "Line.function_index", err);
-	if (r < 0)
-		return r;
-	/* Lines are frames, those of functions inlined here. */
-	r = array_push(&dictionary->lines, &dictionary->line_count, &dictionary->line_capacity, LIMIT_STACK_DEPTH,
-		       (struct profile_line){.function = (uint32_t)v[1], .line = (int64_t)v[2], .column = (int64_t)v[3]});
-	if (r == -E2BIG)
-		return error_set(err, r, "a location has more than %d lines, the limit", LIMIT_STACK_DEPTH);
-	return r < 0 ? error_nomem(err) : 0;
-}
-
-/* lines go to dictionary->lines, attributes to dictionary->attributes */
-static int parse_location(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct raw_location *ret,
-			  struct error *err)
-{
-	static const enum pb_wire wires[] = {0, PB_VARINT, PB_VARINT, PB_BYTES};
-	uint64_t v[4] = {0};
-	struct pb_field field;
-	int r;
-	dictionary->attributes.count = 0;
-	dictionary->line_count = 0;
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number > 4)
-			continue;
-		if (field.number == 4) {
-			r = otlp_read_indexes(dictionary, &dictionary->attributes, &cursor, &field, OTLP_ATTRIBUTES,
-					      "Location.attribute_indices", err);
-		} else {
-			r = pb_expect(&cursor, &field, wires[field.number], "Location", err);
-			v[field.number] = field.value;
-		}
-		if (r == 0 && field.number == 3)
-			r = parse_line(dictionary, pb_open_nested(&cursor, field.bytes), err);
-		if (r < 0)
-			return r;
-	}
-	if (r == 0)
-		r = check_reference(dictionary, OTLP_MAPPINGS, v[1], "Location.mapping_index", err);
-	if (r == 0)
-		r = check_duplicate_keys(dictionary, &dictionary->attributes, err);
-	*ret = (struct raw_location){.mapping = v[1], .address = v[2]};
-	return r;
-}
-
-/* v: 1 name, 2 system name, 3 file name, 4 start line */
-static int parse_function(const struct otlp_dictionary *dictionary, struct pb_cursor cursor, uint64_t v[5], struct error *err)
-{
-	static const char *const names[] = {"", "Function.name_strindex", "Function.system_name_strindex",
-					    "Function.filename_strindex", "Function.start_line"};
-	struct pb_field field;
-	int r;
-	memset(v, 0, 5 * sizeof(*v));
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number > 4)
-			continue;
-		r = pb_expect(&cursor, &field, PB_VARINT, names[field.number], err);
-		if (r == 0 && field.number < 4)
-			r = check_reference(dictionary, OTLP_STRINGS, field.value, names[field.number], err);
-		if (r < 0)
-			return r;
-		v[field.number] = field.value;
-	}
 	return r;
 }
 
@@ -378,33 +318,13 @@ static int parse_attribute(const struct otlp_dictionary *dictionary, struct pb_c
 		if (r == 0 && field.number == 2)
 			ret->value = pb_open_nested(&cursor, field.bytes);
 		else if (r == 0)
-			r = check_reference(dictionary, OTLP_STRINGS, field.value, names[field.number], err);
+			r = otlp_check_reference(dictionary, OTLP_STRINGS, field.value, names[field.number], err);
 		if (r < 0)
 			return r;
 		v[field.number] = field.value;
 	}
 	ret->key = v[1];
 	ret->unit = v[3];
-	return r;
-}
-
-/* Locations go to dictionary->frames. */
-static int parse_stack(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct error *err)
-{
-	struct pb_field field;
-	int r;
-	dictionary->frames.count = 0;
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number != 1)
-			continue;
-		r = otlp_read_indexes(dictionary, &dictionary->frames, &cursor, &field, OTLP_LOCATIONS, "location_indices",
-				      err);
-		if (r < 0)
-			return r;
-	}
-	if (r == 0 && dictionary->frames.count > LIMIT_STACK_DEPTH)
-		return error_set(err, -E2BIG, "the stack of %zu frames is deeper than %d, the limit", dictionary->frames.count,
-				 LIMIT_STACK_DEPTH);
 	return r;
 }
 
@@ -441,57 +361,73 @@ static bool is_frame_type(const struct otlp_dictionary *dictionary, uint64_t key
 	return bytes_equal_string(otlp_string_bytes(dictionary, key), "profile.frame.type");
 }
 
+static int read_mapping(struct otlp_dictionary *dictionary, size_t index, struct error *err)
+{
+	struct raw_mapping mapping;
+	int r = parse_mapping(dictionary, otlp_entry_at(dictionary, OTLP_MAPPINGS, index), &mapping, err);
+	if (r == 0 && index == 0) {
+		dictionary->first_start = mapping.start;
+		dictionary->first_limit = mapping.limit;
+	}
+	return r;
+}
+
+static int read_link(struct otlp_dictionary *dictionary, size_t index, struct error *err)
+{
+	struct profile_link link;
+	return parse_link(otlp_entry_at(dictionary, OTLP_LINKS, index), &link, err);
+}
+
+static int read_attribute(struct otlp_dictionary *dictionary, size_t index, struct error *err)
+{
+	struct raw_attribute attribute;
+	struct otlp_value value;
+	int r = parse_attribute(dictionary, otlp_entry_at(dictionary, OTLP_ATTRIBUTES, index), &attribute, err);
+	if (r == 0)
+		r = otlp_read_value(dictionary, attribute.value, &value, err);
+	dictionary->attribute_keys[index] = (uint32_t)attribute.key;
+	if (r == 0 && value.kind == OTLP_STRING && is_frame_type(dictionary, attribute.key))
+		dictionary->frame_types[index] = (uint8_t)(1 + format_frame_type(value.bytes));
+	return r;
+}
+
 static int check_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, size_t index, struct error *err)
 {
-	struct pb_cursor cursor = entry_at(dictionary, number, index);
-	struct raw_mapping mapping;
-	struct raw_location location;
-	struct raw_attribute attribute;
-	struct profile_link link;
-	struct otlp_value value;
-	uint64_t function[5];
+	static int (*const read[OTLP_TABLE_END])(struct otlp_dictionary * dictionary, size_t index, struct error * err) = {
+		[OTLP_MAPPINGS] = read_mapping, [OTLP_LOCATIONS] = otlp_read_location, [OTLP_FUNCTIONS] = otlp_read_function,
+		[OTLP_LINKS] = read_link,	[OTLP_ATTRIBUTES] = read_attribute,    [OTLP_STACKS] = otlp_read_stack,
+	};
 	if (index == 0) {
-		int r = note_entry_0(dictionary, number, cursor, err);
+		int r = note_entry_0(dictionary, number, otlp_entry_at(dictionary, number, 0), err);
 		if (r < 0 || !is_filled(dictionary, number))
 			return r;
 	}
-	switch (number) {
-	case OTLP_MAPPINGS: {
-		int r = parse_mapping(dictionary, cursor, &mapping, err);
-		if (r == 0 && index == 0) {
-			dictionary->first_start = mapping.start;
-			dictionary->first_limit = mapping.limit;
-		}
-		return r;
-	}
-	case OTLP_LOCATIONS: return parse_location(dictionary, cursor, &location, err);
-	case OTLP_FUNCTIONS: return parse_function(dictionary, cursor, function, err);
-	case OTLP_LINKS: return parse_link(cursor, &link, err);
-	case OTLP_STACKS: return parse_stack(dictionary, cursor, err);
-	case OTLP_ATTRIBUTES: {
-		int r = parse_attribute(dictionary, cursor, &attribute, err);
-		if (r == 0)
-			r = otlp_read_value(dictionary, attribute.value, &value, err);
-		dictionary->attribute_keys[index] = (uint32_t)attribute.key;
-		if (r == 0 && value.kind == OTLP_STRING && is_frame_type(dictionary, attribute.key))
-			dictionary->frame_types[index] = (uint8_t)(1 + format_frame_type(value.bytes));
-		return r;
-	}
-	default: return 0;
-	}
+	/* Nothing can be wrong with a string. */
+	return read[number] ? read[number](dictionary, index, err) : 0;
 }
 
 static int check_table(struct otlp_dictionary *dictionary, enum otlp_table_number number, struct error *err)
 {
-	struct otlp_table *table = &dictionary->tables[number];
-	for (size_t i = 0; i < table->count; i++) {
+	size_t count = dictionary->tables[number].count, checked = number == OTLP_STRINGS && count ? 1 : count;
+	for (size_t i = 0; i < checked; i++) {
 		int r = check_entry(dictionary, number, i, err);
 		if (r < 0)
 			return error_prefix(err, r, "dictionary: %s[%zu]", table_names[number], i);
 	}
-	table->ids = mem_alloc_array(table->count, sizeof(*table->ids));
-	table->epochs = mem_zalloc_array(table->count, sizeof(*table->epochs));
-	return table->ids && table->epochs ? 0 : error_nomem(err);
+	return 0;
+}
+
+static int make_known(struct otlp_dictionary *dictionary, struct error *err)
+{
+	size_t total = 0;
+	for (size_t i = 0; i < OTLP_TABLE_END; i++)
+		total += dictionary->tables[i].count;
+	uint64_t *known = dictionary->known = mem_zalloc_array(total, sizeof(*known));
+	if (!known)
+		return error_nomem(err);
+	for (size_t i = 0; i < OTLP_TABLE_END; known += dictionary->tables[i++].count)
+		dictionary->tables[i].known = known;
+	return 0;
 }
 
 int otlp_dictionary_check(struct otlp_dictionary *dictionary, struct error *err)
@@ -504,30 +440,75 @@ int otlp_dictionary_check(struct otlp_dictionary *dictionary, struct error *err)
 	dictionary->frame_types = mem_zalloc_array(dictionary->tables[OTLP_ATTRIBUTES].count + 1, sizeof(uint8_t));
 	if (!dictionary->attribute_keys || !dictionary->key_stamps || !dictionary->frame_types)
 		return error_nomem(err);
+	int status = otlp_entries_begin(dictionary, err);
+	if (status < 0)
+		return status;
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		int r = check_table(dictionary, order[i], err);
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	status = otlp_spend(dictionary,
+			    dictionary->line_count * sizeof(*dictionary->lines) +
+				    dictionary->frames.count * sizeof(*dictionary->frames.items),
+			    err);
+	return status < 0 ? status : make_known(dictionary, err);
 }
 
 /* ---- entries become parts of a profile ---- */
 
 #define PROFILE_COST 4096
 
-int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *profile, struct error *err)
+/* Room in the tables of a profile that has `share` of `all` bytes of all profiles. One that is alone in its request uses the
+ * whole dictionary, as a rule. Frames are counted half: stacks share their callers. */
+static int make_room(struct otlp_dictionary *dictionary, uint64_t share, uint64_t all, struct error *err)
 {
+	const struct otlp_table *tables = dictionary->tables;
+	const struct profile_room room = {
+		.strings = tables[OTLP_STRINGS].count * share / all,
+		.functions = tables[OTLP_FUNCTIONS].count * share / all,
+		.locations = tables[OTLP_LOCATIONS].count * share / all,
+		.lines = dictionary->line_count * share / all,
+		.stacks = dictionary->frames.count / 2 * share / all,
+		.samples = tables[OTLP_STACKS].count * share / all,
+	};
+	return profile_make_room(dictionary->profile, &room, err);
+}
+
+int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *profile, size_t message_bytes, struct error *err)
+{
+	uint64_t all = (uint64_t)(dictionary->end - dictionary->start) - dictionary->bytes;
 	dictionary->profile = profile;
 	dictionary->epoch++;
 	dictionary->label_count = 0;
-	return otlp_spend(dictionary, PROFILE_COST, err);
+	int r = otlp_spend(dictionary, PROFILE_COST, err);
+	return r < 0 || !message_bytes ? r : make_room(dictionary, message_bytes, all, err);
 }
 
-static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
-		     struct error *err);
-static int get_entry_at(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
-			struct error *err);
+static int add_part(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+		    struct error *err);
+
+/* What an entry, by an index that is in its table, is in the profile; entry 0 of a table that is not there is none. */
+static inline int get_entry_at(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+			       struct error *err)
+{
+	const struct otlp_table *table = &dictionary->tables[number];
+	*ret = 0;
+	if (table->count == 0)
+		return 0;
+	if (table->known[index] >> 32 != dictionary->epoch)
+		return add_part(dictionary, number, index, ret, err);
+	*ret = (uint32_t)table->known[index];
+	return 0;
+}
+
+/* The same; index 0 is none. */
+static inline int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+			    struct error *err)
+{
+	*ret = 0;
+	return index ? get_entry_at(dictionary, number, index, ret, err) : 0;
+}
 
 static int add_string(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
@@ -544,7 +525,7 @@ static int get_name(struct otlp_dictionary *dictionary, uint64_t index, uint32_t
 
 int otlp_get_name(struct otlp_dictionary *dictionary, uint64_t index, const char *name, uint32_t *ret, struct error *err)
 {
-	int r = check_reference(dictionary, OTLP_STRINGS, index, name, err);
+	int r = otlp_check_reference(dictionary, OTLP_STRINGS, index, name, err);
 	return r < 0 ? r : get_name(dictionary, index, ret, err);
 }
 
@@ -558,7 +539,7 @@ static bool find_attribute(const struct otlp_dictionary *dictionary, const char 
 		if (is_no_attribute(dictionary, index) ||
 		    !bytes_equal_string(otlp_string_bytes(dictionary, dictionary->attribute_keys[index]), key))
 			continue;
-		if (parse_attribute(dictionary, entry_at(dictionary, OTLP_ATTRIBUTES, index), &attribute, NULL) < 0 ||
+		if (parse_attribute(dictionary, otlp_entry_at(dictionary, OTLP_ATTRIBUTES, index), &attribute, NULL) < 0 ||
 		    otlp_read_value(dictionary, attribute.value, &value, NULL) < 0 || value.kind != OTLP_STRING)
 			continue;
 		*ret = value.bytes;
@@ -586,7 +567,7 @@ static int add_mapping(struct otlp_dictionary *dictionary, uint64_t index, uint3
 {
 	char hex[BUILD_ID_HEX_MAX];
 	struct raw_mapping raw;
-	int r = parse_mapping(dictionary, entry_at(dictionary, OTLP_MAPPINGS, index), &raw, err);
+	int r = parse_mapping(dictionary, otlp_entry_at(dictionary, OTLP_MAPPINGS, index), &raw, err);
 	if (r < 0)
 		return r;
 	struct bytes build_id = {0}, go_id = {0};
@@ -604,19 +585,17 @@ static int add_mapping(struct otlp_dictionary *dictionary, uint64_t index, uint3
 
 static int add_function(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
-	uint64_t v[5];
-	int r = parse_function(dictionary, entry_at(dictionary, OTLP_FUNCTIONS, index), v, err);
-	struct profile_function function = {.start_line = (int64_t)v[4]};
-	if (r == 0)
-		r = otlp_spend(dictionary, 64, err);
+	const struct otlp_function *raw = &dictionary->functions[index];
+	struct profile_function function = {.start_line = raw->start_line};
+	int r = otlp_spend(dictionary, 64, err);
 	/* One that has a system name only has no other. */
 	if (r == 0)
-		r = v[2] ? get_entry(dictionary, OTLP_STRINGS, v[1], &function.name, err)
-			 : get_name(dictionary, v[1], &function.name, err);
+		r = raw->system_name ? get_entry(dictionary, OTLP_STRINGS, raw->name, &function.name, err)
+				     : get_name(dictionary, raw->name, &function.name, err);
 	if (r == 0)
-		r = get_entry(dictionary, OTLP_STRINGS, v[2], &function.system_name, err);
+		r = get_entry(dictionary, OTLP_STRINGS, raw->system_name, &function.system_name, err);
 	if (r == 0)
-		r = get_entry(dictionary, OTLP_STRINGS, v[3], &function.file_name, err);
+		r = get_entry(dictionary, OTLP_STRINGS, raw->file_name, &function.file_name, err);
 	return r < 0 ? r : profile_add_function(dictionary->profile, &function, ret, err);
 }
 
@@ -665,83 +644,67 @@ static bool lies_in_mapping_0(const struct otlp_dictionary *dictionary, uint64_t
 
 static int add_location(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
-	struct raw_location raw;
-	int r = parse_location(dictionary, entry_at(dictionary, OTLP_LOCATIONS, index), &raw, err);
-	if (r == 0)
-		r = otlp_spend(dictionary, 80 + 32 * dictionary->line_count + 16 * dictionary->attributes.count, err);
-	if (r < 0)
-		return r;
-	struct profile_location location = {.address = raw.address};
-	for (size_t i = 0; i < dictionary->attributes.count; i++)
-		if (dictionary->frame_types[dictionary->attributes.items[i]])
-			location.frame_type = dictionary->frame_types[dictionary->attributes.items[i]] - 1u;
-	/* Only now, since it uses the same list of attributes. */
-	if (raw.mapping || lies_in_mapping_0(dictionary, raw.address))
-		r = get_entry_at(dictionary, OTLP_MAPPINGS, raw.mapping, &location.mapping, err);
-	for (size_t i = 0; i < dictionary->line_count && r == 0; i++)
-		r = get_filled(dictionary, OTLP_FUNCTIONS, dictionary->lines[i].function, &dictionary->lines[i].function, err);
-	return r < 0 ? r
-		     : profile_add_location(dictionary->profile, &location, dictionary->lines, dictionary->line_count, ret,
-					    err);
+	const struct otlp_location *raw = &dictionary->locations[index];
+	struct profile_location location = {.address = raw->address, .frame_type = raw->frame_type};
+	int r = otlp_spend(dictionary, 80 + 32 * raw->line_count + 16 * raw->attribute_count, err);
+	if (r == 0 && raw->line_count > dictionary->own_line_capacity &&
+	    array_reserve(&dictionary->own_lines, &dictionary->own_line_capacity, raw->line_count, SIZE_MAX) < 0)
+		r = error_nomem(err);
+	if (r == 0 && (raw->mapping || lies_in_mapping_0(dictionary, raw->address)))
+		r = get_entry_at(dictionary, OTLP_MAPPINGS, raw->mapping, &location.mapping, err);
+	struct profile_line *lines = dictionary->own_lines;
+	for (size_t i = 0; i < raw->line_count && r == 0; i++) {
+		lines[i] = dictionary->lines[raw->line_first + i];
+		r = get_filled(dictionary, OTLP_FUNCTIONS, lines[i].function, &lines[i].function, err);
+	}
+	return r < 0 ? r : profile_add_location(dictionary->profile, &location, lines, raw->line_count, ret, err);
 }
 
 static int add_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
-	const struct otlp_indexes *frames = &dictionary->frames;
-	int r = parse_stack(dictionary, entry_at(dictionary, OTLP_STACKS, index), err);
-	if (r == 0)
-		r = otlp_spend(dictionary, 16 * frames->count, err);
-	for (size_t i = 0; i < frames->count && r == 0; i++)
-		r = get_filled(dictionary, OTLP_LOCATIONS, frames->items[i], &frames->items[i], err);
-	return r < 0 ? r : profile_add_stack_leaf_first(dictionary->profile, frames->items, frames->count, ret, err);
+	const struct otlp_stack *stack = &dictionary->stacks[index];
+	const struct otlp_table *locations = &dictionary->tables[OTLP_LOCATIONS];
+	const uint32_t *frames = stack->count ? dictionary->frames.items + stack->first : NULL;
+	int r = otlp_spend(dictionary, 16 * (uint64_t)stack->count, err);
+	if (r == 0 && stack->count > dictionary->path_capacity &&
+	    array_reserve(&dictionary->path, &dictionary->path_capacity, stack->count, SIZE_MAX) < 0)
+		r = error_nomem(err);
+	for (size_t i = 0; i < stack->count && r == 0; i++) {
+		if (frames[i] && locations->known[frames[i]] >> 32 == dictionary->epoch)
+			dictionary->path[i] = (uint32_t)locations->known[frames[i]];
+		else
+			r = get_filled(dictionary, OTLP_LOCATIONS, frames[i], &dictionary->path[i], err);
+	}
+	return r < 0 ? r : profile_add_stack_leaf_first(dictionary->profile, dictionary->path, stack->count, ret, err);
 }
 
 static int add_link(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
 	struct profile_link link;
-	int r = parse_link(entry_at(dictionary, OTLP_LINKS, index), &link, err);
+	int r = parse_link(otlp_entry_at(dictionary, OTLP_LINKS, index), &link, err);
 	if (r == 0)
 		r = otlp_spend(dictionary, 64, err);
 	return r < 0 ? r : profile_add_link(dictionary->profile, &link, ret, err);
 }
 
-/* What an entry, by an index that is in its table, is in the profile; entry 0 of a table that is not there is none. */
-static int get_entry_at(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
-			struct error *err)
+static int add_part(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+		    struct error *err)
 {
 	static int (*const add[OTLP_TABLE_END])(struct otlp_dictionary * dictionary, uint64_t index, uint32_t * ret,
 						struct error * err) = {
 		[OTLP_STRINGS] = add_string,	 [OTLP_MAPPINGS] = add_mapping, [OTLP_LOCATIONS] = add_location,
 		[OTLP_FUNCTIONS] = add_function, [OTLP_LINKS] = add_link,	[OTLP_STACKS] = add_stack,
 	};
-	struct otlp_table *table = &dictionary->tables[number];
-	*ret = 0;
-	if (table->count == 0)
-		return 0;
-	if (table->epochs[index] == dictionary->epoch) {
-		*ret = table->ids[index];
-		return 0;
-	}
 	int r = add[number](dictionary, index, ret, err);
-	if (r < 0)
-		return r;
-	table->epochs[index] = dictionary->epoch;
-	table->ids[index] = *ret;
-	return 0;
-}
-
-/* The same; index 0 is none. */
-static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
-		     struct error *err)
-{
-	*ret = 0;
-	return index ? get_entry_at(dictionary, number, index, ret, err) : 0;
+	if (r == 0)
+		dictionary->tables[number].known[index] = (uint64_t)dictionary->epoch << 32 | *ret;
+	return r;
 }
 
 int otlp_get(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, const char *name, uint32_t *ret,
 	     struct error *err)
 {
-	int r = check_reference(dictionary, number, index, name, err);
+	int r = otlp_check_reference(dictionary, number, index, name, err);
 	if (r < 0)
 		return r;
 	return number == OTLP_STACKS ? get_filled(dictionary, number, index, ret, err)
@@ -844,13 +807,13 @@ bool otlp_value_is_empty(struct pb_cursor cursor)
 
 int otlp_get_attributes(struct otlp_dictionary *dictionary, const struct otlp_indexes *indexes, struct error *err)
 {
-	int r = check_duplicate_keys(dictionary, indexes, err);
+	int r = otlp_check_duplicate_keys(dictionary, indexes, err);
 	for (size_t i = 0; i < indexes->count && r == 0; i++) {
 		struct raw_attribute attribute;
 		uint32_t key = 0, unit = 0;
 		if (is_no_attribute(dictionary, indexes->items[i]))
 			continue;
-		r = parse_attribute(dictionary, entry_at(dictionary, OTLP_ATTRIBUTES, indexes->items[i]), &attribute, err);
+		r = parse_attribute(dictionary, otlp_entry_at(dictionary, OTLP_ATTRIBUTES, indexes->items[i]), &attribute, err);
 		if (r == 0)
 			r = get_name(dictionary, attribute.key, &key, err);
 		if (r == 0)

@@ -28,8 +28,9 @@ enum otlp_table_number {
 struct otlp_table {
 	uint32_t *offsets; /* of each entry's length, in the input */
 	size_t count, capacity;
-	/* What an entry has become in the profile being built; valid while epochs[i] is the dictionary's epoch. */
-	uint32_t *ids, *epochs;
+	/* What an entry has become in the profile being built: its id, valid while the upper half is the dictionary's epoch. Of
+	 * the block of all tables. */
+	uint64_t *known;
 };
 
 /* A list of indexes, read from a packed field or not. */
@@ -38,9 +39,33 @@ struct otlp_indexes {
 	size_t count, capacity;
 };
 
+/* Entries that have been read (otlp_entries.c): indexes in the dictionary's tables. */
+struct otlp_function {
+	uint32_t name, system_name, file_name;
+	int64_t start_line;
+};
+struct otlp_location {
+	uint64_t address;
+	uint32_t mapping;
+	uint32_t line_first, line_count; /* in dictionary->lines */
+	uint32_t attribute_count;
+	uint32_t frame_type; /* enum profile_frame_type */
+};
+struct otlp_stack {
+	uint32_t first, count; /* in dictionary->frames; leaf first */
+};
+
 struct otlp_dictionary {
 	const uint8_t *start, *end; /* of the input */
 	struct otlp_table tables[OTLP_TABLE_END];
+	uint64_t *known; /* of all tables, one after the other */
+	struct otlp_function *functions;
+	struct otlp_location *locations;
+	struct otlp_stack *stacks;
+	struct otlp_indexes frames; /* of all stacks */
+	struct profile_line *lines; /* of all locations; their functions are indexes */
+	size_t line_count, line_capacity;
+	uint64_t bytes;		     /* of its messages */
 	uint8_t *frame_types;	     /* by attribute: 0 = it is of something else, or 1 + enum profile_frame_type */
 	uint32_t *attribute_keys;    /* by attribute: index of its key in the string table */
 	uint32_t *key_stamps, stamp; /* by string: the list of attributes that has had it as a key */
@@ -52,9 +77,11 @@ struct otlp_dictionary {
 	uint64_t first_start, first_limit; /* of entry 0 of the mappings; both 0 = it is the zero value */
 
 	/* Scratch */
-	struct otlp_indexes attributes, frames;
-	struct profile_line *lines;
-	size_t line_count, line_capacity;
+	struct otlp_indexes attributes;
+	uint32_t *path; /* a stack, as locations of the profile */
+	size_t path_capacity;
+	struct profile_line *own_lines; /* of a location, with functions of the profile */
+	size_t own_line_capacity;
 	struct profile_label *labels; /* being collected */
 	size_t label_count, label_capacity;
 	struct buffer text;
@@ -68,8 +95,9 @@ int otlp_dictionary_add(struct otlp_dictionary *dictionary, const struct pb_curs
 /* Checks every reference of every entry. After the last otlp_dictionary_add(). */
 int otlp_dictionary_check(struct otlp_dictionary *dictionary, struct error *err);
 
-/* From here on entries become parts of this profile. */
-int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *profile, struct error *err);
+/* From here on entries become parts of this profile. message_bytes: of its message, from which follows how many there may be.
+ */
+int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *profile, size_t message_bytes, struct error *err);
 /* What an entry of any table but that of attributes is in the profile; index 0 is none, but a stack that is there. name: of the
  * field that has the index; -EBADMSG if it is outside the table. */
 int otlp_get(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, const char *name, uint32_t *ret,
@@ -90,6 +118,43 @@ int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_inde
 void otlp_indexes_release(struct otlp_indexes *list);
 /* Counts bytes of memory (or work) against the request's budget; -E2BIG. */
 int otlp_spend(struct otlp_dictionary *dictionary, uint64_t bytes, struct error *err);
+
+/* The bytes of an entry; none of one that is not there. */
+static inline struct pb_cursor otlp_entry_at(const struct otlp_dictionary *dictionary, enum otlp_table_number number,
+					     uint64_t index)
+{
+	const struct otlp_table *table = &dictionary->tables[number];
+	struct pb_cursor cursor = {dictionary->start, dictionary->start, dictionary->start};
+	if (index >= table->count)
+		return cursor; /* the zero value */
+	uint64_t len = 0;
+	cursor.at = dictionary->start + table->offsets[index];
+	cursor.end = dictionary->end;
+	/* Cannot fail: it was read before. */
+	if (pb_packed_varint(&cursor, &len, NULL) < 0)
+		len = 0;
+	cursor.end = cursor.at + len;
+	return cursor;
+}
+int otlp_refuse_reference(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index,
+			  const char *name, struct error *err);
+/* -EBADMSG if the index is outside the table. name: of the field that has it. */
+static inline int otlp_check_reference(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index,
+				       const char *name, struct error *err)
+{
+	if (__builtin_expect(index < dictionary->tables[number].count || index == 0, 1))
+		return 0;
+	return otlp_refuse_reference(dictionary, number, index, name, err);
+}
+/* Refuses a list with two attributes of one key. */
+int otlp_check_duplicate_keys(struct otlp_dictionary *dictionary, const struct otlp_indexes *list, struct error *err);
+
+/* otlp_entries.c: makes the arrays, and reads an entry into its place there. */
+int otlp_entries_begin(struct otlp_dictionary *dictionary, struct error *err);
+void otlp_entries_release(struct otlp_dictionary *dictionary);
+int otlp_read_function(struct otlp_dictionary *dictionary, size_t index, struct error *err);
+int otlp_read_location(struct otlp_dictionary *dictionary, size_t index, struct error *err);
+int otlp_read_stack(struct otlp_dictionary *dictionary, size_t index, struct error *err);
 
 /* otlp_value.c */
 enum otlp_value_kind {
