@@ -238,6 +238,36 @@ static void test_pulled(void **state)
 	assert_int_equal(test_released_count, 2);
 }
 
+/* A worker's job, before the loop hears that it is done. */
+static struct net_job *run_job(void)
+{
+	struct net_job *job = server.workers.waiting.first;
+	assert_non_null(job);
+	assert_null(job->next);
+	server.workers.waiting = (struct net_jobs){.last = &server.workers.waiting.first};
+	job->run(job);
+	return job;
+}
+
+/* The loop may find a piece before it knows that it was the last. */
+static void test_pulled_early(void **state)
+{
+	memory_connect(&peer, &server);
+	ask(&peer, "GET", "/pull?n=70000", "1", "");
+	ask(&peer, "GET", "/show?a=next", "1", "");
+	for (int i = 0; i < 3; i++) { /* the handler, and two pieces */
+		struct net_job *job = run_job();
+		connection_run(&peer.connection);
+		server.workers.out--;
+		job->done(job);
+	}
+	memory_run(&peer);
+	assert_has(buffer_string(&peer.out), "Content-Length: 70000\r\n");
+	assert_text((struct bytes){body().data, 70000}, 70000);
+	assert_has((const char *)body().data + 70000, "GET /show a=next");
+	hang_up();
+}
+
 /* A reader that takes nothing: of what is pulled one piece waits, and it is cut off in time. */
 static void test_stalled(void **state)
 {
@@ -381,6 +411,7 @@ int main(void)
 		TEST(test_head),
 		TEST(test_broken),
 		TEST(test_pulled),
+		TEST(test_pulled_early),
 		TEST(test_stalled),
 		TEST(test_gone_in_the_middle),
 		TEST(test_budget),

@@ -398,7 +398,9 @@ static size_t output_flow(struct net_connection *connection, struct bytes parts[
 	size_t count = 0;
 	if (http->head.len > 0)
 		parts[count++] = buffer_bytes(&http->head);
-	if (front.len > 0)
+	/* The last piece of a source may have gone out before its job was back, which is when it is known to be the last: then
+	 * an empty write ends the answer. */
+	if (front.len > 0 || count == 0)
 		parts[count++] = front;
 	return count;
 }
