@@ -105,6 +105,8 @@ int format_losses(const struct format *format, const struct profile *profile, st
 /* The formats themselves, for callers that know what they have (decompressed). */
 int pprof_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err);
 int pprof_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err);
+/* Packed, as format_write_most(): its samples are not held as a whole. */
+int pprof_write(const struct profile *profile, struct format_sink *sink, struct error *err);
 int folded_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err);
 int folded_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err);
 /* Likewise, as format_write_most(). */

@@ -233,13 +233,19 @@ static void test_flow_to_slow_reader(void **state)
 	char last[8];
 	int64_t begun_ns = time_monotonic_ns();
 	int fd = ask_for_long_answer();
-	time_sleep_ns(NS_PER_S);
-	assert_true(stats().answer_bytes <= NET_FLOW_BYTES + NET_FLUSH_BYTES);
-	assert_true(stats().answer_bytes > 0);
-	assert_int_equal(__atomic_load_n(&test_flow_result, __ATOMIC_SEQ_CST), 1);
+	for (int i = 0; i < 24000 && stats().answer_bytes < NET_FLOW_BYTES; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	for (int64_t full_ns = time_monotonic_ns(); time_monotonic_ns() - full_ns < NET_PATIENCE_NS / 2;) {
+		uint64_t bytes = stats().answer_bytes;
+		if (time_monotonic_ns() - full_ns < NET_PATIENCE_NS / 2)
+			assert_true(bytes <= NET_FLOW_BYTES + NET_FLUSH_BYTES);
+		time_sleep_ns(5 * NS_PER_MS);
+	}
 	wait_for(&test_flow_result, 0);
 	assert_true(time_monotonic_ns() - begun_ns >= NET_PATIENCE_NS);
 	assert_true(stats().answer_bytes > LONG_ANSWER / 2);
+	for (int i = 0; i < 24000 && stats().slow_running > 0; i++)
+		time_sleep_ns(5 * NS_PER_MS);
 	assert_int_equal(stats().slow_running, 0);
 	assert_true(drain(fd, last) > LONG_ANSWER);
 	assert_string_equal(last, "\r\n0\r\n\r\n");
@@ -271,6 +277,7 @@ static void test_flow_to_stalled_reader(void **state)
 	int fd = ask_for_long_answer();
 	wait_for(&test_flow_result, -ECANCELED);
 	assert_int_equal(stats().answers_stalled, 1);
+	/* What the kernel had is still there to be read, and then no end of the answer. */
 	assert_true(drain(fd, last) < LONG_ANSWER);
 	assert_string_not_equal(last, "\r\n0\r\n\r\n");
 	close(fd);

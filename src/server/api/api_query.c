@@ -101,7 +101,8 @@ static int answer_pprof(const struct answer *answer, struct error *err)
 {
 	net_response_header(answer->call->response, "Content-Disposition", "attachment; filename=\"wick.pb.gz\"");
 	answer->call->response->no_compress = true;
-	return pprof_encode(answer->profile, &(struct format_options){.compress = true}, answer->out, err);
+	struct format_sink sink = call_sink(answer->call);
+	return pprof_write(answer->profile, &sink, err);
 }
 
 /* In a format of format/, uncompressed: the connection may compress it. */
