@@ -11,7 +11,8 @@
  * A handler that pushes is held up while more than NET_FLOW_BYTES of its answer wait for the reader, but only NET_PATIENCE_NS
  * in all: a slow reader may not keep a worker from others. After that the rest is made without waiting, as all answers once
  * were, as long as all of them together keep to answer_bytes_max. Beyond it an answer that has not begun becomes a 503, and
- * one that has waits: for others, for its own reader, or until it is late.
+ * one that has waits: for others, for its own reader, or until it is late. Of each that is being made one piece may be under
+ * way in any case, so that a reader that reads gets on whatever others do; those are no more than there are workers.
  *
  * The head is final with the first piece. What fails afterwards cannot become a status any more, and must not look like an
  * end: the connection is closed without the last chunk, the stream is reset. Whether it failed is seen from outside: a handler
@@ -214,6 +215,10 @@ static int wait_for_space(struct net_flow *flow, size_t len)
 		bool is_patient = flow->waited_ns < NET_PATIENCE_NS && server->workers.thread_count > 0;
 		if ((flow->held < NET_FLOW_BYTES || !is_patient) && charge_server(server, len))
 			return 0;
+		if (flow->held == 0) {
+			atomic_fetch_add(&server->answer_bytes, len);
+			return 0;
+		}
 		if (server->workers.thread_count == 0)
 			return -ENOBUFS; /* nobody would send anything meanwhile */
 		int64_t begun_ns = time_monotonic_ns();
@@ -287,6 +292,11 @@ int net_response_flush(struct net_response *response)
 	if (r == 0)
 		r = exchange->making->failed = push_body(exchange->making, &response->body, false);
 	return r;
+}
+
+int64_t net_response_waited_ns(const struct net_response *response)
+{
+	return response->exchange && response->exchange->making ? response->exchange->making->waited_ns : 0;
 }
 
 bool net_response_is_sent_early(const struct net_response *response)

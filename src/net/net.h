@@ -103,6 +103,8 @@ void net_response_unlimit(struct net_response *response);
  */
 #define NET_FLUSH_BYTES ((size_t)256 * 1024)
 int net_response_flush(struct net_response *response);
+/* How long it has waited for the client so far: no time of the work's. */
+int64_t net_response_waited_ns(const struct net_response *response);
 /* False: net_response_flush() does nothing, as for gRPC, HTTP/1.0, and callers other than the server. */
 bool net_response_is_sent_early(const struct net_response *response);
 /* The body is to be whole when the handler returns, whoever calls net_response_flush(). */

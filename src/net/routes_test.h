@@ -72,6 +72,10 @@ static inline uint64_t test_number(const struct net_request *request, const char
 	return n;
 }
 
+#ifndef TEST_LONGEST
+#define TEST_LONGEST 100000000
+#endif
+
 static inline uint8_t test_byte(uint64_t at)
 {
 	return (uint8_t)("abcdefghijklmnopqrstuvwxyz\n"[at % 27]);
@@ -82,7 +86,7 @@ static inline void test_flow(void *context, const struct net_request *request, s
 {
 	uint64_t n = test_number(request, "n", 0), fail = test_number(request, "fail", UINT64_MAX), x = 1;
 	bool noise = net_request_query(request, "noise");
-	int r = 0;
+	int r = n > TEST_LONGEST ? -E2BIG : 0;
 	response->content_type = "text/plain";
 	response->no_compress = net_request_query(request, "raw");
 	for (uint64_t i = 0; i < n && r == 0; i++) {
@@ -127,14 +131,16 @@ static inline void test_source_release(struct net_source *source)
 static inline void test_pull(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct test_source *s = mem_zalloc(sizeof(*s));
-	if (!s) {
+	uint64_t n = test_number(request, "n", 0);
+	if (!s || n > TEST_LONGEST) {
+		mem_free(s);
 		response->status = 503;
 		return;
 	}
 	*s = (struct test_source){
 		{test_source_read, test_source_release}, 0, test_number(request, "fail", UINT64_MAX), context};
 	response->content_type = "text/plain";
-	if (net_response_source(response, &s->source, test_number(request, "n", 0)) < 0)
+	if (net_response_source(response, &s->source, n) < 0)
 		response->status = 503;
 }
 

@@ -90,7 +90,9 @@ const same = (body) => {
 const server = await start('usual', 'responses: {stall: 2s}\n'),
 	client = http2.connect(server.url);
 const diff = `/api/v1/diff?query=${of('a')}&base=${of('b')}&${range}&max_nodes=0`,
-	pipeline = `/api/v1/pipeline?q=${of('a')}&${range}&max_nodes=0`;
+	pipeline = `/api/v1/pipeline?q=${of('a')}&${range}&max_nodes=0`,
+	render = (format) =>
+		`/pyroscope/render?query=process_cpu%3Asamples%3Acount%3A%3A%7Bside%3D%22a%22%7D&from=${now - 3600000}&until=${now + 3600000}&maxNodes=100000&format=${format}`;
 for (const [name, path] of [
 	['folded stacks', query('folded')],
 	['a flame graph', query('flame')],
@@ -100,6 +102,8 @@ for (const [name, path] of [
 	['a table of stacks in Arrow', query('arrow')],
 	['a diff', diff],
 	['a pipeline', pipeline],
+	['a flame graph for Pyroscope', render('json')],
+	['folded stacks for Pyroscope', render('collapsed')],
 ])
 	await test(`${name} is the same in pieces`, async () => {
 		const before = await server.metric('streamed_total'),

@@ -333,7 +333,8 @@ int call_perform(void *context, const struct net_request *request, struct net_re
 	r = query_budget_end(call.server, call.tenant, response->budget, response, r, err);
 	if (!r)
 		add_headers(&call);
-	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, err);
+	query_account(call.server, call.tenant, request, &call.stats,
+		      time_monotonic_ns() - call.started_ns - net_response_waited_ns(response), r, err);
 	buffer_release(&call.text);
 	saved_query_free(call.saved);
 	/* A bad parameter is the client's fault. */
