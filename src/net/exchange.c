@@ -450,17 +450,23 @@ static bool unpack_body(struct net_exchange *exchange)
 }
 
 /* What the handler said of its answer does not hold for this one. */
-static void refuse_answer(struct net_exchange *exchange)
+static void refuse_answer(struct net_exchange *exchange, size_t bytes)
 {
 	struct net_response *response = &exchange->response;
-	char size[TEXT_NUMBER_MAX];
+	size_t max = exchange->server->options.answer_bytes_max;
+	char size[TEXT_NUMBER_MAX], limit[TEXT_NUMBER_MAX];
 	buffer_release(&response->body);
 	buffer_truncate(&response->headers, exchange->headers_before);
 	response->content_type = "application/json";
-	net_response_header(response, "Retry-After", "1");
 	server_count(exchange->server, answers_refused, 1);
-	exchange_fail(exchange, 503, -1, "busy: %s of responses are being sent; try again later",
-		      text_format_size(exchange->server->options.answer_bytes_max, size));
+	text_format_size(max, limit);
+	if (bytes > max) { /* it would be told for ever to come again */
+		exchange_fail(exchange, 413, -1, "the response has %s; all that are being sent may have %s together",
+			      text_format_size(bytes, size), limit);
+		return;
+	}
+	net_response_header(response, "Retry-After", "1");
+	exchange_fail(exchange, 503, -1, "busy: %s of responses are being sent; try again later", limit);
 }
 
 /* From here on it is not the work that has the body but the answer. */
@@ -469,7 +475,7 @@ static void charge_answer(struct net_exchange *exchange)
 	size_t bytes = exchange->making ? 0 : exchange_output_left(exchange);
 	if ((exchange->over_budget && !exchange->making) ||
 	    (bytes > NET_ANSWER_FREE && !exchange_charge_answer(exchange, bytes)))
-		refuse_answer(exchange);
+		refuse_answer(exchange, bytes);
 	net_response_unlimit(&exchange->response);
 	if (exchange->response.budget)
 		budget_release(exchange->response.budget);

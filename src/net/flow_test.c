@@ -357,6 +357,11 @@ static void test_budget(void **state)
 	assert_int_equal(stats().answer_bytes, 0);
 	assert_has(get("/flow?n=1900000"), "HTTP/1.1 200 OK\r\n");
 	hang_up();
+	/* One that could never go out is not told to come again. */
+	const char *large = get("/big?n=2000001");
+	assert_has(large, "HTTP/1.1 413 ");
+	assert_null(strstr(large, "Retry-After"));
+	hang_up();
 	/* One that is too much by itself breaks off: without threads nobody reads while it is made. */
 	get("/flow?n=5000000");
 	assert_true(peer.closed);
