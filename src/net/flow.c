@@ -34,8 +34,9 @@
 #include "codec/input.h"
 #include "net/net_int.h"
 
-#define PIECE_BYTES (64 * KIB)
-#define WAIT_NS	    (50 * NS_PER_MS)
+#define PIECE_BYTES    (64 * KIB)
+#define FLOW_BYTES_LOW (NET_FLOW_BYTES / 2)
+#define WAIT_NS	       (50 * NS_PER_MS)
 
 /* ---- the budget of all answers ---- */
 
@@ -209,11 +210,12 @@ static int wait_for_space(struct net_flow *flow, size_t len)
 {
 	struct net_server *server = flow->exchange->server;
 	struct budget *budget = flow->exchange->response.budget;
+	size_t room = NET_FLOW_BYTES;
 	for (;;) {
 		if (is_unwanted(flow))
 			return -ECANCELED;
 		bool is_patient = flow->waited_ns < NET_PATIENCE_NS && server->workers.thread_count > 0;
-		if ((flow->held < NET_FLOW_BYTES || !is_patient) && charge_server(server, len))
+		if ((flow->held < room || !is_patient) && charge_server(server, len))
 			return 0;
 		if (flow->held == 0) {
 			atomic_fetch_add(&server->answer_bytes, len);
@@ -221,6 +223,7 @@ static int wait_for_space(struct net_flow *flow, size_t len)
 		}
 		if (server->workers.thread_count == 0)
 			return -ENOBUFS; /* nobody would send anything meanwhile */
+		room = FLOW_BYTES_LOW;	 /* once it has to wait, it is for more than a piece */
 		int64_t begun_ns = time_monotonic_ns();
 		thread_wait_until(&flow->space, &flow->lock, begun_ns + WAIT_NS);
 		int64_t waited_ns = time_monotonic_ns() - begun_ns;
@@ -456,7 +459,7 @@ void flow_take(struct net_flow *flow, size_t len)
 		flow->sending.last = NULL;
 	pthread_mutex_lock(&flow->lock);
 	flow->held -= first->len;
-	if (flow->held < NET_FLOW_BYTES)
+	if (flow->held < FLOW_BYTES_LOW)
 		pthread_cond_signal(&flow->space);
 	pthread_mutex_unlock(&flow->lock);
 	free_piece(flow, first);
