@@ -21,6 +21,11 @@ void json_init_within(struct json_writer *json, struct buffer *out, bool object,
 static void put(struct json_writer *json, const void *data, size_t len)
 {
 	buffer_append(json->out, data, len);
+	if (json->out->len < JSON_DRAIN_BYTES || !json->drain || buffer_status(json->out) < 0)
+		return;
+	int r = json->drain(json->context);
+	if (r < 0)
+		buffer_fail(json->out, r);
 }
 
 /* What goes before a value or a key: the comma that is due. A value behind a key has had its comma. */
@@ -236,6 +241,8 @@ int json_finish(struct json_writer *json, struct error *err)
 	int r = buffer_status(json->out);
 	if (r == -ENOMEM)
 		return error_nomem(err);
+	if (r < 0 && r != -E2BIG)
+		return error_set_errno(err, r, "cannot send the response");
 	if (r < 0)
 		return error_set(err, r, "the JSON response exceeds its limit of %zu bytes; narrow the request",
 				 json->out->max);

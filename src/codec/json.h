@@ -9,9 +9,13 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* To begin with: {.out = buffer}. */
+/* To begin with: {.out = buffer}. A long text need not be held as a whole: with `drain`, that is called each time when
+ * JSON_DRAIN_BYTES or more are in the buffer, which it empties; what it returns below 0 is why nothing more is written. */
+#define JSON_DRAIN_BYTES ((size_t)256 * 1024)
 struct json_writer {
 	struct buffer *out;
+	int (*drain)(void *context);
+	void *context; /* of drain */
 	unsigned depth;
 	uint64_t has_items; /* one bit a level: a comma is due */
 	uint64_t is_object;
@@ -47,7 +51,7 @@ void json_double(struct json_writer *json, double value); /* NaN and infinities 
 void json_raw(struct json_writer *json, struct bytes text);
 void json_bool(struct json_writer *json, bool value);
 void json_nil(struct json_writer *json);
-int json_finish(struct json_writer *json, struct error *err); /* 0, -ENOMEM, -E2BIG */
+int json_finish(struct json_writer *json, struct error *err); /* 0, -ENOMEM, -E2BIG, or as drain() failed */
 
 /* The usual names of json_cstring() and json_nil(). jansson exports functions of the same names: ours must stay out of the
  * symbol table, where they would replace jansson's inside jansson itself, and out of files that include <jansson.h> (before

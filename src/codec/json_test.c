@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/fault.h"
 #include "base/limits.h"
 #include "codec/json.h"
@@ -184,12 +185,64 @@ static void test_limits(void **state)
 	}
 }
 
+struct drained {
+	struct buffer *from, text;
+	unsigned pieces, pieces_max; /* the piece after so many is refused */
+};
+
+static int take(void *context)
+{
+	struct drained *drained = context;
+	assert_true(drained->from->len >= JSON_DRAIN_BYTES);
+	if (drained->pieces++ == drained->pieces_max)
+		return -ECANCELED;
+	buffer_append(&drained->text, drained->from->data, drained->from->len);
+	buffer_clear(drained->from);
+	return 0;
+}
+
+static int write_long(struct json_writer *json, struct error *err)
+{
+	json_begin_array(json);
+	for (int i = 0; i < 100000; i++) {
+		json_begin_object(json);
+		json_member_int(json, "number", i);
+		json_member_cstring(json, "text", "\u00e4\n");
+		json_end_object(json);
+	}
+	json_end_array(json);
+	return json_finish(json, err);
+}
+
+static void test_drained(void **state)
+{
+	_cleanup_(buffer_release) struct buffer whole = {.max = GIB}, out = {.max = GIB};
+	struct drained drained = {.from = &out, .text.max = GIB, .pieces_max = UINT32_MAX};
+	struct json_writer json = {.out = &whole};
+	struct error err = {0};
+	assert_int_equal(write_long(&json, &err), 0);
+	json = (struct json_writer){.out = &out, .drain = take, .context = &drained};
+	assert_int_equal(write_long(&json, &err), 0);
+	assert_true(drained.pieces > 2);
+	buffer_append(&drained.text, out.data, out.len);
+	assert_true(bytes_equal(buffer_bytes(&drained.text), buffer_bytes(&whole)));
+	/* Nothing more is written when nothing more is wanted. */
+	buffer_clear(&out);
+	drained.pieces = 0;
+	drained.pieces_max = 1;
+	json = (struct json_writer){.out = &out, .drain = take, .context = &drained};
+	assert_int_equal(write_long(&json, &err), -ECANCELED);
+	assert_int_equal(drained.pieces, 2);
+	assert_true(out.len < 2 * JSON_DRAIN_BYTES);
+	buffer_release(&drained.text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_document), cmocka_unit_test(test_strings),   cmocka_unit_test(test_doubles),
 		cmocka_unit_test(test_decimals), cmocka_unit_test(test_read_back), cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_limits),	 cmocka_unit_test(test_drained),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

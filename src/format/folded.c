@@ -389,10 +389,12 @@ static int collect_lines(struct writer *writer)
 	return 0;
 }
 
-static void write_lines(struct writer *writer, struct buffer *out)
+static int write_lines(struct writer *writer, struct format_sink *sink, struct error *err)
 {
+	struct buffer *out = sink->out;
+	int r = 0;
 	sort_array_by(writer->lines, writer->count, compare_lines, writer->text.data);
-	for (size_t i = 0, next; i < writer->count && buffer_status(out) == 0; i = next) {
+	for (size_t i = 0, next; i < writer->count && r == 0 && buffer_status(out) == 0; i = next) {
 		int64_t sums[2] = {0};
 		for (next = i; next < writer->count; next++) {
 			if (compare_lines(&writer->lines[i], &writer->lines[next], writer->text.data) != 0)
@@ -406,7 +408,9 @@ static void write_lines(struct writer *writer, struct buffer *out)
 		for (size_t c = 0; c < writer->column_count; c++)
 			buffer_printf(out, " %lld", (long long)sums[c]);
 		buffer_append_byte(out, '\n');
+		r = format_sink_drain(sink, false, err);
 	}
+	return r < 0 ? r : buffer_status(out) < 0 ? format_buffer_error(buffer_status(out), out, "the folded output", err) : 0;
 }
 
 bool folded_holds_both(const struct profile *profile)
@@ -428,9 +432,9 @@ static int choose_columns(struct writer *writer, const char *sample_type, struct
 	return profile_find_sample_type(profile, sample_type, &writer->columns[0], err);
 }
 
-int folded_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)
+int folded_write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
+		 struct error *err)
 {
-	size_t before = out->len;
 	struct writer *writer = mem_zalloc(sizeof(*writer));
 	if (!writer)
 		return error_nomem(err);
@@ -443,15 +447,20 @@ int folded_encode(const struct profile *profile, const struct format_options *op
 	if (r < 0)
 		r = format_buffer_error(r, &writer->text, "the folded output", err);
 	else
-		write_lines(writer, out);
-	if (buffer_status(out) < 0)
-		r = format_buffer_error(buffer_status(out), out, "the folded output", err);
+		r = write_lines(writer, sink, err);
 out:
-	if (r < 0)
-		buffer_truncate(out, before);
 	buffer_release(&writer->text);
 	mem_free(writer->lines);
 	mem_free(writer);
+	return r;
+}
+
+int folded_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)
+{
+	size_t before = out->len;
+	int r = folded_write(profile, options, &(struct format_sink){.out = out}, err);
+	if (r < 0)
+		buffer_truncate(out, before);
 	return r;
 }
 
@@ -462,5 +471,5 @@ const struct format format_folded = {
 	.holds = FORMAT_HOLDS_INLINES | FORMAT_HOLDS_FRAME_TYPES,
 	.detect = detect,
 	.decode = folded_decode,
-	.encode = folded_encode,
+	.write = folded_write,
 };

@@ -160,12 +160,18 @@ bool format_is_written(const struct format *format)
 	return format->encode || format->write;
 }
 
-int format_write(const struct format *format, const struct profile *profile, const struct format_options *options,
-		 struct format_sink *sink, struct error *err)
+int format_write_most(const struct format *format, const struct profile *profile, const struct format_options *options,
+		      struct format_sink *sink, struct error *err)
 {
 	if (!format_is_written(format))
 		return error_set(err, -EINVAL, "%s can be read but not written", format->name);
-	int r = format->write ? format->write(profile, options, sink, err) : format->encode(profile, options, sink->out, err);
+	return format->write ? format->write(profile, options, sink, err) : format->encode(profile, options, sink->out, err);
+}
+
+int format_write(const struct format *format, const struct profile *profile, const struct format_options *options,
+		 struct format_sink *sink, struct error *err)
+{
+	int r = format_write_most(format, profile, options, sink, err);
 	return r < 0 ? r : format_sink_drain(sink, true, err);
 }
 

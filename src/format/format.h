@@ -91,6 +91,9 @@ int format_decode(const struct format *format, struct bytes input, const struct 
 int format_encode(const struct format *format, const struct profile *profile, const struct format_options *options,
 		  struct buffer *out, struct error *err);
 
+/* Likewise, but what comes last stays in sink->out. */
+int format_write_most(const struct format *format, const struct profile *profile, const struct format_options *options,
+		      struct format_sink *sink, struct error *err);
 /* The same into a sink, which is left empty. What was flushed when it fails is for the caller to throw away. */
 int format_write(const struct format *format, const struct profile *profile, const struct format_options *options,
 		 struct format_sink *sink, struct error *err);
@@ -102,8 +105,13 @@ int format_losses(const struct format *format, const struct profile *profile, st
 /* The formats themselves, for callers that know what they have (decompressed). */
 int pprof_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err);
 int pprof_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err);
+/* Packed, as format_write_most(): its samples are not held as a whole. */
+int pprof_write(const struct profile *profile, struct format_sink *sink, struct error *err);
 int folded_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err);
 int folded_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err);
+/* Likewise, as format_write_most(). */
+int folded_write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
+		 struct error *err);
 /* Recordings of Java's Flight Recorder and async-profiler. */
 int jfr_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err);
 

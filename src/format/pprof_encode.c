@@ -40,6 +40,8 @@ struct encoder {
 	uint64_t *packed; /* scratch */
 	size_t stack_max;
 	struct sample_groups groups;
+	struct format_sink *sink;   /* where it goes packed, piece by piece; NULL = all stays in out */
+	struct gzip_stream *packer; /* from the first piece */
 };
 
 static int numbering_init(struct numbering *numbering, size_t count)
@@ -403,21 +405,40 @@ static void write_strings(struct encoder *encoder)
 
 /* ---- the whole ---- */
 
-static int write_profile(struct encoder *encoder)
+/* Between two parts of the whole: packs what there is when it is much, and passes it on. */
+static int drain(struct encoder *encoder, bool last, struct error *err)
+{
+	struct format_sink *sink = encoder->sink;
+	if (!sink || buffer_status(encoder->out) < 0 || (!last && encoder->out->len < FORMAT_SINK_BYTES))
+		return 0;
+	int r = encoder->packer ? 0 : gzip_stream_new(GZIP_LEVEL, &encoder->packer, err);
+	if (r == 0)
+		r = gzip_stream_write(encoder->packer, buffer_bytes(encoder->out), last, sink->out, err);
+	buffer_clear(encoder->out);
+	return r < 0 ? r : format_sink_drain(sink, false, err);
+}
+
+static int write_profile(struct encoder *encoder, struct error *err)
 {
 	const struct profile *profile = encoder->profile;
+	int r = 0;
 	for (size_t i = 0; i < profile->sample_type_count; i++)
 		write_value_type(encoder, 1, profile->sample_types[i]);
-	for (size_t i = 0; i < encoder->groups.count && buffer_status(encoder->out) == 0; i++)
+	for (size_t i = 0; i < encoder->groups.count && r == 0 && buffer_status(encoder->out) == 0; i++) {
 		write_sample(encoder, i);
-	int r = write_mappings(encoder);
+		r = drain(encoder, false, err);
+	}
+	if (r < 0)
+		return r;
+	r = write_mappings(encoder);
 	for (size_t i = 0; i < encoder->locations.count; i++)
 		write_location(encoder, (uint32_t)i + 1, encoder->locations.order[i]);
 	for (size_t i = 0; i < encoder->functions.count; i++)
 		write_function(encoder, (uint32_t)i + 1, &profile->functions[encoder->functions.order[i]]);
 	write_scalars(encoder);
 	write_strings(encoder);
-	return r < 0 ? r : buffer_status(encoder->out);
+	r = r < 0 ? r : buffer_status(encoder->out);
+	return r < 0 ? format_buffer_error(r, encoder->out, "the pprof output", err) : 0;
 }
 
 static int encoder_init(struct encoder *encoder, struct error *err)
@@ -445,6 +466,7 @@ static void encoder_release(struct encoder *encoder)
 	mem_free(encoder->stack);
 	mem_free(encoder->packed);
 	sample_groups_release(&encoder->groups);
+	gzip_stream_free(encoder->packer);
 }
 
 static int encode_raw(const struct profile *profile, struct buffer *out, struct error *err)
@@ -453,8 +475,20 @@ static int encode_raw(const struct profile *profile, struct buffer *out, struct 
 	int r = encoder_init(&encoder, err);
 	if (r < 0)
 		return r;
-	r = write_profile(&encoder);
-	return r < 0 ? format_buffer_error(r, out, "the pprof output", err) : 0;
+	return write_profile(&encoder, err);
+}
+
+int pprof_write(const struct profile *profile, struct format_sink *sink, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer raw = {.max = LIMIT_PROFILE_FILE_BYTES};
+	_cleanup_(encoder_release) struct encoder encoder = {
+		.profile = profile, .out = &raw, .sink = sink->flush ? sink : NULL};
+	int r = encoder_init(&encoder, err);
+	if (r == 0)
+		r = write_profile(&encoder, err);
+	if (r < 0)
+		return r;
+	return encoder.packer ? drain(&encoder, true, err) : gzip_compress(buffer_bytes(&raw), GZIP_LEVEL, sink->out, err);
 }
 
 int pprof_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)

@@ -690,9 +690,79 @@ static void test_the_program_comes_first(void **state)
 	check_program(kernel_only, unknown, (const int64_t[]){1, 9}, "[kernel.kallsyms]");
 }
 
+struct collected {
+	struct buffer bytes;
+	unsigned pieces, pieces_max; /* the piece after so many is refused */
+};
+
+static int collect(void *context, struct bytes bytes, struct error *err)
+{
+	struct collected *to = context;
+	if (to->pieces++ == to->pieces_max)
+		return error_set(err, -ECANCELED, "enough");
+	return buffer_append(&to->bytes, bytes.data, bytes.len);
+}
+
+/* Different stacks, each with a number of its own, so that they do not compress well. */
+static struct profile *make_large(size_t count)
+{
+	_cleanup_(buffer_release) struct buffer text = {.max = GIB};
+	struct profile *profile;
+	uint64_t x = 1;
+	for (size_t i = 0; i < count; i++) {
+		buffer_append_string(&text, "main");
+		for (int k = 0; k < 20; k++) {
+			x = x * 6364136223846793005u + 1442695040888963407u;
+			buffer_printf(&text, ";f%llu", (unsigned long long)(x >> 33) % 20000);
+		}
+		buffer_printf(&text, " %llu\n", (unsigned long long)(x >> 20) % 1000000 + 1);
+	}
+	assert_int_equal(folded_decode(buffer_bytes(&text), NULL, &profile, NULL), 0);
+	return profile;
+}
+
+/* What a sink gets, bit by bit, is what is encoded as a whole; and a sink may refuse to go on. */
+static void test_written_in_pieces(void **state)
+{
+	_cleanup_(buffer_release) struct buffer whole = {.max = GIB}, out = {.max = GIB}, plain = {.max = GIB};
+	_cleanup_(profile_freep) struct profile *profile = make_large(100000);
+	struct collected got = {.bytes.max = GIB, .pieces_max = UINT32_MAX};
+	struct format_sink sink = {.out = &out, .flush = collect, .context = &got};
+	struct error err = {0};
+	assert_int_equal(pprof_encode(profile, &(struct format_options){.compress = false}, &whole, NULL), 0);
+	assert_int_equal(pprof_write(profile, &sink, &err), 0);
+	assert_true(got.pieces > 1);
+	buffer_append(&got.bytes, out.data, out.len);
+	assert_int_equal(gzip_decompress(buffer_bytes(&got.bytes), &plain, NULL), 0);
+	assert_true(bytes_equal(buffer_bytes(&plain), buffer_bytes(&whole)));
+	for (unsigned most = 0; most < 3; most++) {
+		got.pieces = 0;
+		got.pieces_max = most;
+		buffer_clear(&out);
+		assert_int_equal(pprof_write(profile, &sink, &err), -ECANCELED);
+		assert_string_equal(err.message, "enough");
+	}
+	/* Folded stacks */
+	got.pieces = 0;
+	got.pieces_max = UINT32_MAX;
+	buffer_clear(&got.bytes);
+	buffer_clear(&out);
+	buffer_clear(&whole);
+	assert_int_equal(folded_encode(profile, NULL, &whole, NULL), 0);
+	assert_int_equal(folded_write(profile, NULL, &sink, &err), 0);
+	assert_true(got.pieces > 1);
+	buffer_append(&got.bytes, out.data, out.len);
+	assert_true(bytes_equal(buffer_bytes(&got.bytes), buffer_bytes(&whole)));
+	got.pieces = 0;
+	got.pieces_max = 1;
+	assert_int_equal(folded_write(profile, NULL, &sink, &err), -ECANCELED);
+	buffer_release(&got.bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_written_in_pieces),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_the_program_comes_first),
 		cmocka_unit_test(test_totals_agree_with_go),

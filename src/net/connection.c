@@ -59,6 +59,8 @@ void connection_close(struct net_connection *connection)
 		cancel_request(&exchange->request.cancelled);
 		if (exchange->stream)
 			stream_close(exchange->stream);
+		if (exchange->flow)
+			flow_close(exchange->flow);
 	}
 	connection->transport->close(connection);
 }
@@ -131,8 +133,10 @@ static bool write_output(struct net_connection *connection)
 		if (count == 0)
 			break;
 		connection->write_bytes = parts[0].len + (count > 1 ? parts[1].len : 0);
-		connection->write_started_ns = server_now_ns(connection->server);
+		connection->write_started_ns = connection->write_moved_ns = server_now_ns(connection->server);
 		connection->write_pending = !connection->transport->write(connection, parts, count);
+		if (connection->write_pending && !connection->closing)
+			connection->write_unread = connection->transport->unread(connection);
 		if (connection->write_pending || connection->closing)
 			break;
 		server_count(connection->server, bytes_sent, connection->write_bytes);
@@ -213,6 +217,18 @@ void connection_written(struct net_connection *connection, int status)
 	connection_run(connection);
 }
 
+/* Nothing of the write has been taken for so long that the peer is not slow but gone, or means to hold us up. */
+static bool write_is_stalled(struct net_connection *connection, int64_t now_ns)
+{
+	if (!connection->write_pending)
+		return false;
+	size_t unread = connection->transport->unread(connection);
+	if (unread != connection->write_unread)
+		connection->write_moved_ns = now_ns;
+	connection->write_unread = unread;
+	return now_ns - connection->write_moved_ns > connection->server->options.stall_seconds_max * NS_PER_S;
+}
+
 static bool write_is_late(const struct net_connection *connection, int64_t now_ns)
 {
 	if (!connection->write_pending)
@@ -255,7 +271,10 @@ void connection_check_time(struct net_connection *connection, int64_t now_ns)
 			connection_close(connection);
 		return;
 	}
-	if (write_is_late(connection, now_ns)) {
+	bool is_stalled = write_is_stalled(connection, now_ns);
+	if (is_stalled)
+		server_count(connection->server, answers_stalled, 1);
+	if (is_stalled || write_is_late(connection, now_ns)) {
 		server_count(connection->server, timeouts, 1);
 		connection_close(connection);
 		return;

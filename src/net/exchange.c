@@ -56,6 +56,8 @@ static void destroy(struct net_exchange *exchange)
 	server->requests_open--;
 	server_count(server, requests_open, -1);
 	stream_free(exchange->stream);
+	flow_free(exchange->making);
+	exchange_credit_answer(exchange);
 	net_response_release(&exchange->response);
 	request_release(&exchange->request);
 	mem_free(exchange);
@@ -88,6 +90,8 @@ void exchange_abandon(struct net_exchange *exchange)
 	cancel_request(&exchange->request.cancelled);
 	if (exchange->stream)
 		stream_close(exchange->stream);
+	if (exchange->flow)
+		flow_close(exchange->flow);
 	if (!exchange->job_out)
 		discard(exchange);
 }
@@ -182,7 +186,7 @@ void exchange_refuse(struct net_exchange *exchange, int status, int grpc, const 
 static void count_answer(struct net_exchange *exchange)
 {
 	struct net_server *server = exchange->server;
-	int status = exchange->response.status;
+	int status = exchange_head(exchange)->status;
 	if (exchange->request.grpc) {
 		enum grpc_code code = exchange->response.grpc_status;
 		bool ours = code == GRPC_UNKNOWN || code == GRPC_INTERNAL || code == GRPC_UNAVAILABLE;
@@ -282,7 +286,9 @@ static bool authorize(struct net_exchange *exchange)
 {
 	const struct net_server_options *options = &exchange->server->options;
 	struct net_response *response = &exchange->response;
-	if (!options->authorize || options->authorize(options->context, &exchange->request, response))
+	bool allowed = !options->authorize || options->authorize(options->context, &exchange->request, response);
+	exchange->headers_before = response->headers.len;
+	if (allowed)
 		return true;
 	if (response->grpc_status == GRPC_OK)
 		response->grpc_status = grpc_code_of_http(response->status);
@@ -443,9 +449,47 @@ static bool unpack_body(struct net_exchange *exchange)
 	return exchange_unpack(exchange, &request->body, encoding, "the body");
 }
 
+/* What the handler said of its answer does not hold for this one. */
+static void refuse_answer(struct net_exchange *exchange, size_t bytes)
+{
+	struct net_response *response = &exchange->response;
+	size_t max = exchange->server->options.answer_bytes_max;
+	char size[TEXT_NUMBER_MAX], limit[TEXT_NUMBER_MAX];
+	buffer_release(&response->body);
+	buffer_truncate(&response->headers, exchange->headers_before);
+	response->content_type = "application/json";
+	server_count(exchange->server, answers_refused, 1);
+	text_format_size(max, limit);
+	if (bytes > max) { /* it would be told for ever to come again */
+		exchange_fail(exchange, 413, -1, "the response has %s; all that are being sent may have %s together",
+			      text_format_size(bytes, size), limit);
+		return;
+	}
+	net_response_header(response, "Retry-After", "1");
+	exchange_fail(exchange, 503, -1, "busy: %s of responses are being sent; try again later", limit);
+}
+
+/* From here on it is not the work that has the body but the answer. */
+static void charge_answer(struct net_exchange *exchange)
+{
+	size_t bytes = exchange->making ? 0 : exchange_output_left(exchange);
+	if ((exchange->over_budget && !exchange->making) ||
+	    (bytes > NET_ANSWER_FREE && !exchange_charge_answer(exchange, bytes)))
+		refuse_answer(exchange, bytes);
+	net_response_unlimit(&exchange->response);
+	if (exchange->response.budget)
+		budget_release(exchange->response.budget);
+}
+
 static void finish_http(struct net_exchange *exchange)
 {
 	struct net_response *response = &exchange->response;
+	if (exchange->making && exchange->making->source)
+		flow_finish_source(exchange);
+	else if (exchange->making)
+		flow_finish(exchange);
+	if (exchange->making)
+		return;
 	if (response->status < 200 || response->status > 599)
 		response->status = 500;
 	if (response->status >= 400 && response->body.len == 0)
@@ -480,8 +524,13 @@ static void run_job(struct net_job *job)
 		stream_run(exchange);
 		return;
 	}
+	if (exchange->answered) {
+		flow_run_source(exchange);
+		return;
+	}
 	if (cancel_requested(&exchange->request.cancelled))
 		return;
+	exchange->response.exchange = exchange->may_flow && !exchange->request.grpc ? exchange : NULL;
 	if (unpack_body(exchange))
 		exchange->route->handler(exchange->route->context, &exchange->request, &exchange->response);
 	buffer_release(&exchange->request.body);
@@ -489,7 +538,7 @@ static void run_job(struct net_job *job)
 		finish_grpc(exchange);
 	else
 		finish_http(exchange);
-	net_response_unlimit(&exchange->response);
+	charge_answer(exchange);
 }
 
 static void job_done(struct net_job *job)
@@ -498,12 +547,15 @@ static void job_done(struct net_job *job)
 	struct net_stream *stream = exchange->stream;
 	exchange->job_out = false;
 	exchange->active_ns = server_now_ns(exchange->server);
+	exchange->flow = exchange->making;
 	if (stream)
 		exchange_unaccount(exchange, stream->batch_bytes);
 	if (stream)
 		stream->batch_bytes = 0;
 	if (!exchange->connection) {
 		discard(exchange);
+	} else if (exchange->flow) {
+		flow_job_done(exchange);
 	} else if (!stream || stream->final || exchange->refused) {
 		exchange_answer(exchange);
 	} else {
@@ -543,11 +595,31 @@ static void check_stream(struct net_exchange *exchange, int64_t now_ns)
 		refuse_late(exchange, 408, "the next message", idle_ns);
 }
 
+/* Of HTTP/2: the peer gives a stream no window. A connection that takes nothing is connection.c's. */
+static bool is_stalled(struct net_exchange *exchange, int64_t now_ns)
+{
+	bool has_output = exchange->flow ? flow_front(exchange->flow).len > 0 || (exchange->flow->source && !exchange->job_out)
+					 : !exchange->stream && exchange_output_left(exchange) > 0;
+	return exchange->stream_id && has_output &&
+	       now_ns - exchange->active_ns > exchange->server->options.stall_seconds_max * NS_PER_S;
+}
+
+static void check_answer(struct net_exchange *exchange, int64_t now_ns)
+{
+	bool is_made = !exchange->job_out || !exchange->flow || exchange->flow->source;
+	if (is_stalled(exchange, now_ns)) {
+		server_count(exchange->server, answers_stalled, 1);
+		abort_late(exchange);
+	} else if (now_ns - exchange->answer_ns > time_for(exchange, exchange->sent_bytes) ||
+		   (!is_made && now_ns > exchange->deadline_ns)) {
+		abort_late(exchange);
+	}
+}
+
 void exchange_check_time(struct net_exchange *exchange, int64_t now_ns)
 {
 	if (exchange->answered) {
-		if (now_ns - exchange->answer_ns > time_for(exchange, exchange->sent_bytes))
-			abort_late(exchange);
+		check_answer(exchange, now_ns);
 		return;
 	}
 	int64_t body_ns = time_for(exchange, exchange->received_bytes);
@@ -561,13 +633,28 @@ void exchange_check_time(struct net_exchange *exchange, int64_t now_ns)
 
 /* ---- output ---- */
 
+const struct net_response *exchange_head(const struct net_exchange *exchange)
+{
+	return exchange->flow ? &exchange->flow->head : &exchange->response;
+}
+
+uint64_t exchange_length(const struct net_exchange *exchange)
+{
+	return exchange->flow ? exchange->flow->length : exchange->unsized ? UINT64_MAX : exchange->response.body.len;
+}
+
+bool exchange_is_bodyless(const struct net_exchange *exchange)
+{
+	int status = exchange_head(exchange)->status;
+	return !strcmp(exchange->request.method, "HEAD") || status == 204 || status == 304;
+}
+
 size_t exchange_output_left(const struct net_exchange *exchange)
 {
 	const struct net_exchange *e = exchange;
 	if (e->request.grpc)
 		return e->response.grpc_status == GRPC_OK ? GRPC_PREFIX_BYTES + e->response.body.len - e->output_at : 0;
-	bool bodyless = !strcmp(e->request.method, "HEAD") || e->response.status == 204 || e->response.status == 304;
-	return bodyless ? 0 : e->response.body.len - e->output_at;
+	return exchange_is_bodyless(e) ? 0 : e->response.body.len - e->output_at;
 }
 
 size_t exchange_read_output(struct net_exchange *exchange, uint8_t *out, size_t size)

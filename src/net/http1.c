@@ -44,6 +44,10 @@ struct http1 {
 	int fault; /* of a parser callback */
 	uint8_t last;
 	bool head_complete, keep_alive, has_length, continue_due, continue_out;
+	/* Of an answer that is sent while it is made: */
+	bool chunk_open; /* its CRLF is due */
+	bool last_out;	 /* nothing comes after the write that is under way */
+	size_t piece;	 /* bytes of the flow in that write */
 };
 
 /* ---- the head ---- */
@@ -121,7 +125,7 @@ static void reset(struct http1 *http)
 	http->head_bytes = 0;
 	http->last = 0;
 	http->fault = 0;
-	http->head_complete = http->continue_due = false;
+	http->head_complete = http->continue_due = http->chunk_open = http->last_out = false;
 	http->keep_alive = true;
 	buffer_clear(&http->name);
 	buffer_clear(&http->value);
@@ -208,6 +212,7 @@ static void begin(struct net_connection *connection, int64_t now_ns)
 	}
 	/* By now the only coding there can be is chunked. */
 	bool chunked = net_request_header(&exchange->request, "transfer-encoding");
+	exchange->may_flow = http->parser.http_minor > 0;
 	http1_body_init(&http->body, chunked, http->has_length ? http->parser.content_length : 0);
 	http->state = HTTP1_BODY;
 	uint64_t length = http->body.left < INT64_MAX ? http->body.left : INT64_MAX;
@@ -344,7 +349,7 @@ static int write_grpc(struct net_exchange *exchange, bool keep_alive, struct buf
 static int write_head(struct net_exchange *exchange, bool keep_alive, struct buffer *out)
 {
 	return exchange->request.grpc ? write_grpc(exchange, keep_alive, out)
-				      : response_write_head(&exchange->response, exchange->response.body.len,
+				      : response_write_head(exchange_head(exchange), exchange_length(exchange),
 							    server_date(exchange->server), keep_alive, out);
 }
 
@@ -363,6 +368,57 @@ static void answer(struct net_exchange *exchange)
 	connection_run(connection);
 }
 
+/* What is next of an answer that is sent while it is made: its head, a piece, its end. A source is asked for more when there is
+ * nothing. */
+static size_t output_flow(struct net_connection *connection, struct bytes parts[2])
+{
+	struct http1 *http = connection->state;
+	struct net_exchange *exchange = http->exchange;
+	struct net_flow *flow = exchange->flow;
+	bool chunked = flow->length == UINT64_MAX, bodyless = exchange_is_bodyless(exchange);
+	struct bytes front = bodyless ? (struct bytes){0} : flow_front(flow);
+	bool ends = bodyless || flow_is_complete(flow);
+	if (front.len == 0 && !ends) {
+		flow_pull(exchange);
+		return 0;
+	}
+	if (chunked && http->chunk_open)
+		buffer_append_string(&http->head, "\r\n");
+	if (chunked && front.len > 0)
+		buffer_printf(&http->head, "%zx\r\n", front.len);
+	else if (chunked && !bodyless)
+		buffer_append_string(&http->head, "0\r\n\r\n");
+	http->chunk_open = front.len > 0;
+	http->piece = front.len;
+	http->last_out = ends || (!chunked && flow_is_last(flow));
+	if (buffer_status(&http->head) < 0) {
+		connection_close(connection);
+		return 0;
+	}
+	size_t count = 0;
+	if (http->head.len > 0)
+		parts[count++] = buffer_bytes(&http->head);
+	/* The last piece of a source may have gone out before its job was back, which is when it is known to be the last: then
+	 * an empty write ends the answer. */
+	if (front.len > 0 || count == 0)
+		parts[count++] = front;
+	return count;
+}
+
+/* True: all of the answer is out. */
+static bool flow_written(struct net_connection *connection)
+{
+	struct http1 *http = connection->state;
+	struct net_exchange *exchange = http->exchange;
+	exchange->sent_bytes += http->piece;
+	exchange->active_ns = server_now_ns(exchange->server);
+	if (http->piece > 0)
+		flow_take(exchange->flow, http->piece);
+	http->piece = 0;
+	buffer_clear(&http->head);
+	return http->last_out;
+}
+
 static size_t output(struct net_connection *connection, struct bytes parts[2])
 {
 	struct http1 *http = connection->state;
@@ -375,6 +431,8 @@ static size_t output(struct net_connection *connection, struct bytes parts[2])
 	if (http->state != HTTP1_SEND)
 		return 0;
 	struct net_exchange *exchange = http->exchange;
+	if (exchange->flow)
+		return output_flow(connection, parts);
 	parts[0] = buffer_bytes(&http->head);
 	if (!exchange->request.grpc && exchange_output_left(exchange) == 0)
 		return 1;
@@ -389,6 +447,8 @@ static void written(struct net_connection *connection)
 		http->continue_out = false;
 		return;
 	}
+	if (http->exchange->flow && !flow_written(connection))
+		return;
 	exchange_abandon(http->exchange);
 	http->exchange = NULL;
 	connection->active_ns = server_now_ns(connection->server);
@@ -400,6 +460,7 @@ static void written(struct net_connection *connection)
 
 static void resume(struct net_exchange *exchange)
 {
+	connection_run(exchange->connection);
 }
 
 static void adopt(struct net_exchange *stand_in)
@@ -424,7 +485,8 @@ static bool has_work(const struct net_connection *connection)
 static void eof(struct net_connection *connection)
 {
 	struct http1 *http = connection->state;
-	if (http->state == HTTP1_WAIT)
+	const struct net_flow *flow = http->state == HTTP1_SEND ? http->exchange->flow : NULL;
+	if (http->state == HTTP1_WAIT || (flow && !flow->source && http->exchange->job_out))
 		cancel_request(&http->exchange->request.cancelled);
 }
 
@@ -434,7 +496,7 @@ static void check_time(struct net_connection *connection, int64_t now_ns)
 	const struct net_server_options *options = &connection->server->options;
 	int64_t header_seconds =
 		options->request_seconds_max < NET_HEADER_SECONDS ? options->request_seconds_max : NET_HEADER_SECONDS;
-	if (http->state == HTTP1_SEND)
+	if (http->state == HTTP1_SEND && !http->exchange->flow)
 		return; /* connection.c watches the write */
 	if (http->state != HTTP1_HEAD) {
 		exchange_check_time(http->exchange, now_ns);

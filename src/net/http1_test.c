@@ -543,11 +543,13 @@ static void test_slow_reader(void **state)
 	peer.slow = true;
 	const char *request = "GET /big?n=1000000 HTTP/1.1\r\n" HEAD "\r\n";
 	memory_send(&peer, request, strlen(request));
-	memory_wait(&peer, 59);
+	memory_wait(&peer, 29);
 	assert_false(peer.closed);
 	memory_wait(&peer, 2);
 	assert_true(peer.closed);
+	assert_int_equal(server.stats.answers_stalled, 1);
 	hang_up();
+	assert_int_equal(server.answer_bytes, 0);
 }
 
 /* The worker has the request when time runs out: the answer comes without it, and its own is thrown away. */

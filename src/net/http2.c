@@ -23,6 +23,7 @@
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "net/http2_int.h"
@@ -90,6 +91,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 		return 0;
 	}
 	exchange->stream_id = frame->hd.stream_id;
+	exchange->may_flow = true;
 	nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, exchange);
 	return 0;
 }
@@ -214,7 +216,9 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 		return 0;
 	exchange->sent = true;
 	exchange->active_ns = server_now_ns(exchange->server);
-	buffer_release(&exchange->response.body);
+	if (!exchange->flow)
+		buffer_release(&exchange->response.body);
+	exchange_credit_answer(exchange);
 	return 0;
 }
 
@@ -250,15 +254,16 @@ static void add_status(struct fields *fields, const struct net_response *respons
 
 static void add_http_head(struct fields *fields, struct net_exchange *exchange)
 {
-	const struct net_response *response = &exchange->response;
+	const struct net_response *response = exchange_head(exchange);
 	bool bodyless = response->status == 204 || response->status == 304;
+	uint64_t length = exchange_length(exchange);
 	snprintf(fields->status, sizeof(fields->status), "%d", response->status);
-	snprintf(fields->length, sizeof(fields->length), "%zu", response->body.len);
+	snprintf(fields->length, sizeof(fields->length), "%llu", (unsigned long long)length);
 	add(fields, ":status", fields->status);
 	add(fields, "date", server_date(exchange->server));
 	if (!bodyless && response->content_type)
 		add(fields, "content-type", response->content_type);
-	if (!bodyless)
+	if (!bodyless && length != UINT64_MAX)
 		add(fields, "content-length", fields->length);
 	add_custom(fields, response);
 }
@@ -286,12 +291,37 @@ static int end_data(nghttp2_session *session, struct net_exchange *exchange, uin
 	return nghttp2_submit_trailer(session, exchange->stream_id, fields.items, fields.count);
 }
 
+static ssize_t read_flow(struct net_exchange *exchange, uint8_t *out, size_t size, uint32_t *flags)
+{
+	struct net_flow *flow = exchange->flow;
+	size_t done = 0;
+	struct bytes front;
+	if (flow->broken && !exchange->job_out)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	while (done < size && (front = flow_front(flow)).len > 0) {
+		size_t len = front.len < size - done ? front.len : size - done;
+		memcpy(out + done, front.data, len);
+		flow_take(flow, len);
+		done += len;
+	}
+	exchange->sent_bytes += done;
+	if (done > 0)
+		exchange->active_ns = server_now_ns(exchange->server);
+	if (flow_is_complete(flow))
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	else
+		flow_pull(exchange);
+	return done > 0 || flow->ended ? (ssize_t)done : NGHTTP2_ERR_DEFERRED;
+}
+
 static ssize_t read_data(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size, uint32_t *flags,
 			 nghttp2_data_source *source, void *context)
 {
 	struct net_exchange *exchange = exchange_of(session, stream_id);
 	if (!exchange)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	if (exchange->flow)
+		return read_flow(exchange, out, size, flags);
 	size_t n;
 	if (exchange->stream) {
 		n = stream_read_output(exchange->stream, out, size);
@@ -339,8 +369,10 @@ static void answer(struct net_exchange *exchange)
 		answer_grpc(exchange);
 	} else {
 		struct fields fields = {.count = 0};
+		bool has_body = exchange->flow ? exchange->flow->length > 0 && !exchange_is_bodyless(exchange)
+					       : exchange_output_left(exchange) > 0;
 		add_http_head(&fields, exchange);
-		submit(exchange, &fields, exchange_output_left(exchange) > 0);
+		submit(exchange, &fields, has_body);
 	}
 	connection_run(connection);
 }
@@ -350,6 +382,11 @@ static void resume(struct net_exchange *exchange)
 	struct net_connection *connection = exchange->connection;
 	struct http2 *http = connection->state;
 	struct net_stream *stream = exchange->stream;
+	if (exchange->flow) {
+		nghttp2_session_resume_data(http->session, exchange->stream_id);
+		connection_run(connection);
+		return;
+	}
 	if (stream->withheld > 0 && !stream_is_full(stream)) {
 		nghttp2_session_consume_stream(http->session, exchange->stream_id, stream->withheld);
 		stream->withheld = 0;
@@ -430,7 +467,9 @@ static void abort_exchange(struct net_exchange *exchange)
 {
 	struct net_connection *connection = exchange->connection;
 	struct http2 *http = connection->state;
-	nghttp2_submit_rst_stream(http->session, 0, exchange->stream_id, NGHTTP2_CANCEL);
+	/* Of an answer that has begun: there are clients, such as node's, to whom CANCEL is an end like any other. */
+	nghttp2_submit_rst_stream(http->session, 0, exchange->stream_id,
+				  exchange->answered ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_CANCEL);
 	connection_run(connection);
 }
 

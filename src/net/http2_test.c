@@ -134,7 +134,7 @@ static int teardown(void **state)
 	memory_server_end(&server);
 	for (size_t i = 0; i < STREAMS; i++)
 		buffer_release(&results[i].body);
-	return server.requests_open || server.body_bytes ? -1 : 0;
+	return server.requests_open || server.body_bytes || server.answer_bytes ? -1 : 0;
 }
 
 /* What the client wants to say goes to the server, unprocessed by workers. */
@@ -670,12 +670,99 @@ static void test_slow_reader(void **state)
 	struct result *result = start("GET", "/big?n=100000", NULL, nothing, false);
 	send_pending();
 	memory_run(&peer);
-	memory_wait(&peer, 59);
+	memory_wait(&peer, 29);
 	assert_int_equal(peer.connection.exchange_count, 1);
 	memory_wait(&peer, 2);
 	assert_int_equal(peer.connection.exchange_count, 0);
 	receive_pending();
-	assert_int_equal(result->code, NGHTTP2_CANCEL);
+	assert_int_equal(result->code, NGHTTP2_INTERNAL_ERROR);
+	assert_int_equal(server.stats.answers_stalled, 1);
+	assert_int_equal(server.answer_bytes, 0);
+}
+
+/* ---- answers that are sent while they are made ---- */
+
+static void assert_text(struct bytes text, size_t len)
+{
+	assert_int_equal(text.len, len);
+	for (size_t i = 0; i < len; i++)
+		if (text.data[i] != test_byte(i))
+			fail_msg("another byte at %zu", i);
+}
+
+static void test_flows(void **state)
+{
+	static const char *const gzip[] = {"accept-encoding", "gzip", NULL};
+	_cleanup_(buffer_release) struct buffer plain = {.max = GIB};
+	test_released_count = 0;
+	struct result *a = start("GET", "/flow?n=1000000", NULL, nothing, false);
+	struct result *b = start("GET", "/pull?n=1000000", NULL, nothing, false);
+	struct result *c = start("GET", "/flow?n=1000000", gzip, nothing, false);
+	struct result *d = start("HEAD", "/flow?n=1000000", NULL, nothing, false);
+	struct result *e = start("HEAD", "/pull?n=1000000", NULL, nothing, false);
+	struct result *f = start("GET", "/pull?n=0", NULL, nothing, false);
+	run();
+	assert_text(buffer_bytes(&a->body), 1000000);
+	assert_text(buffer_bytes(&b->body), 1000000);
+	assert_string_equal(c->encoding, "gzip");
+	assert_int_equal(gzip_decompress(buffer_bytes(&c->body), &plain, NULL), 0);
+	assert_text(buffer_bytes(&plain), 1000000);
+	const struct result *all[] = {a, b, c, d, e, f};
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		assert_int_equal(all[i]->status, 200);
+		assert_true(all[i]->closed);
+		assert_int_equal(all[i]->code, NGHTTP2_NO_ERROR);
+		assert_int_equal(i < 3 ? 0 : all[i]->body.len, 0);
+	}
+	assert_int_equal(test_released_count, 3);
+	assert_int_equal(server.stats.answers_broken, 0);
+	assert_int_equal(server.answer_bytes, 0);
+}
+
+static void test_broken_flows(void **state)
+{
+	struct result *a = start("GET", "/flow?n=1000000&fail=900000", NULL, nothing, false);
+	struct result *b = start("GET", "/pull?n=1000000&fail=500000", NULL, nothing, false);
+	struct result *c = start("GET", "/flow?n=1000000&fail=100000", NULL, nothing, false);
+	run();
+	assert_int_equal(a->status, 200);
+	assert_int_equal(b->status, 200);
+	assert_true(a->closed && b->closed);
+	assert_int_equal(a->code, NGHTTP2_INTERNAL_ERROR);
+	assert_int_equal(b->code, NGHTTP2_INTERNAL_ERROR);
+	assert_int_equal(server.stats.answers_broken, 2);
+	/* Before its first piece it fails as any other. */
+	assert_int_equal(c->status, 500);
+	assert_body(c, "{\"error\":\"failed\"}");
+	assert_int_equal(get("/show")->status, 200);
+}
+
+/* Of many streams without a window nothing is held that is pulled, and they are reset in time. */
+static void test_flows_without_window(void **state)
+{
+	nghttp2_settings_entry settings = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0};
+	struct result *all[NET_STREAMS_MAX];
+	nghttp2_submit_settings(client, 0, &settings, 1);
+	run();
+	test_released_count = 0;
+	for (size_t i = 0; i < NET_STREAMS_MAX; i++)
+		all[i] = start("GET", i % 2 ? "/pull?n=100000000" : "/flow?n=400000", NULL, nothing, false);
+	run();
+	assert_int_equal(peer.connection.exchange_count, NET_STREAMS_MAX);
+	assert_int_equal(server.answer_bytes, NET_STREAMS_MAX / 2 * (400000 + NET_SOURCE_BYTES));
+	for (const struct net_exchange *at = peer.connection.exchanges; at; at = at->next)
+		assert_true(!at->flow->source || (!at->flow->queue.first && !at->flow->sending.first));
+	/* One of them is read. */
+	nghttp2_submit_window_update(client, 0, id_of(all[0]), 1000000);
+	run();
+	assert_text(buffer_bytes(&all[0]->body), 400000);
+	memory_wait(&peer, 31);
+	run();
+	assert_int_equal(peer.connection.exchange_count, 0);
+	assert_int_equal(server.stats.answers_stalled, NET_STREAMS_MAX - 1);
+	assert_int_equal(all[1]->code, NGHTTP2_INTERNAL_ERROR);
+	assert_int_equal(test_released_count, NET_STREAMS_MAX / 2);
+	assert_int_equal(server.answer_bytes, 0);
 }
 
 static void test_stop(void **state)
@@ -698,6 +785,8 @@ static void test_disconnect_with_everything_open(void **state)
 	start("POST", "/test.Echo/Stream", grpc_fields, one, true);
 	start("POST", "/test.Echo/Stream", grpc_fields, one, true);
 	start("GET", "/big?n=1000000", NULL, nothing, false);
+	start("GET", "/flow?n=1000000", NULL, nothing, false);
+	start("GET", "/pull?n=1000000", NULL, nothing, false);
 	start("POST", "/echo", NULL, one, true);
 	send_pending();
 	workers_run_here(&server.workers);
@@ -713,6 +802,8 @@ static void talk_short_of_memory(struct bytes message)
 	start("POST", "/test.Echo/Unary", fields, message, false);
 	start("POST", "/test.Echo/Stream", fields, message, false);
 	start("GET", "/show?a=%41", NULL, nothing, false);
+	start("GET", "/flow?n=400000", NULL, nothing, false);
+	start("GET", "/pull?n=200000", NULL, nothing, false);
 	run();
 }
 
@@ -756,6 +847,9 @@ int main(void)
 		TEST(test_malformed),
 		TEST(test_times),
 		TEST(test_slow_reader),
+		TEST(test_flows),
+		TEST(test_broken_flows),
+		TEST(test_flows_without_window),
 		TEST(test_stop),
 		TEST(test_disconnect_with_everything_open),
 		TEST(test_short_of_memory),

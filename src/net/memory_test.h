@@ -53,6 +53,7 @@ static inline void memory_close(struct net_connection *connection)
 static const struct net_transport memory_transport = {
 	.write = memory_write,
 	.queued = memory_queued,
+	.unread = memory_queued,
 	.pause = memory_pause,
 	.shutdown = memory_shutdown,
 	.close = memory_close,

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/budget.h"
 #include "base/buffer.h"
@@ -72,6 +73,7 @@ struct net_response {
 	bool no_compress;	    /* already compressed; otherwise bodies over 1 KiB are gzipped if the client accepts it */
 	struct buffer headers;	    /* filled by net_response_header() only */
 	struct budget *budget;	    /* of net_response_limit(); NULL = none */
+	struct net_exchange *exchange; /* of net; NULL = nothing is sent before the handler returns */
 };
 /* For callers of handlers other than the server (tests); the server does both itself. */
 void net_response_init(struct net_response *response);
@@ -88,6 +90,40 @@ int net_response_header(struct net_response *response, const char *name, const c
 int net_response_limit(struct net_response *response, const struct budget *like);
 /* The work is over before the answer is complete: what follows, such as the text of an error, is not limited. */
 void net_response_unlimit(struct net_response *response);
+
+/*
+ * A long answer is sent while it is made. Called by the handler between two parts of the body, when status and headers are what
+ * they shall be: what is in the body, if it is NET_FLUSH_BYTES or more, goes out, and the body is empty again. Shorter ones
+ * stay, so that an answer that is shorter as a whole has a length. Waits while the client is behind (flow.c says how long).
+ *
+ * 0; -EAGAIN: too much is being sent to others, and nothing of this has been (net answers with 503, whatever else the handler
+ * says); -ECANCELED: the client has gone, or is too slow; -ENOMEM. After a failure the handler ends as after any other: if part
+ * of the answer is out already, the client sees that it broke off. So it does if the status is another when the handler
+ * returns.
+ */
+#define NET_FLUSH_BYTES ((size_t)256 * 1024)
+int net_response_flush(struct net_response *response);
+/* How long it has waited for the client so far: no time of the work's. */
+int64_t net_response_waited_ns(const struct net_response *response);
+/* False: net_response_flush() does nothing, as for gRPC, HTTP/1.0, and callers other than the server. */
+bool net_response_is_sent_early(const struct net_response *response);
+/* The body is to be whole when the handler returns, whoever calls net_response_flush(). */
+void net_response_hold(struct net_response *response);
+
+/* What the body of an answer is read from while it is sent. */
+struct net_source {
+	/* Up to `size` bytes (not 0) into out: how many; 0 or a negative errno: the answer breaks off. On any worker, one call
+	 * at a time, and only when the client takes them. */
+	ssize_t (*read)(struct net_source *source, uint8_t *out, size_t size);
+	void (*release)(struct net_source *source); /* on any thread; also of an answer that was not sent to its end */
+};
+/* Instead of a body: `length` bytes of the source, as they are (a Content-Encoding is the handler's to name). The source is
+ * net's from here on, also on failure: -EAGAIN as above, -ENOMEM, and without a server, where it is read at once, what its
+ * read() says. A status of 400 or more when the handler returns takes it back. */
+int net_response_source(struct net_response *response, struct net_source *source, uint64_t length);
+/* The same of a file (codec/input.h). */
+struct input;
+int net_response_input(struct net_response *response, struct input *input, uint64_t length);
 
 typedef void net_handler_function(void *context, const struct net_request *request, struct net_response *response);
 typedef net_handler_function *net_handler;
@@ -171,6 +207,10 @@ struct net_server_options {
 	size_t slow_queue_max; /* requests of slow routes that wait; 0 = 64; more are answered 503 */
 	/* Who takes turns with whom on slow routes; NULL = net_request_peer(). */
 	uint64_t (*fair_key)(void *context, const struct net_request *request);
+	/* Bytes of answers under way, of all clients; 0 = 256 MiB. Beyond it, 503 (flow.c). Answers of NET_ANSWER_FREE bytes
+	 * or less do not count. */
+	size_t answer_bytes_max;
+	unsigned stall_seconds_max; /* without taking a byte of its answer, a client is cut off; 0 = 30 */
 	/* 0 = LIMIT_REQUEST_SECONDS, 120. A body may take request_seconds_max and a second more for each 64 KiB of it (408), a
 	 * handler request_seconds_max (503, cancelled is set), reading the answer as long as sending a body. A header has 10 s,
 	 * or request_seconds_max if that is less. */
@@ -198,6 +238,8 @@ struct net_server_stats {
 	atomic_uint_least64_t connections_evicted; /* idle ones that were closed for others */
 	atomic_uint_least64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors,
 		timeouts;
+	atomic_uint_least64_t answers_streamed, answers_refused, answers_broken, answers_stalled; /* flow.c */
+	uint64_t answer_bytes, answer_bytes_max;						  /* under way, now */
 	atomic_uint_least64_t tls_handshakes, tls_failures;
 	uint64_t slow_running, slow_waiting; /* requests of slow routes, now */
 	uint64_t slow_refused;		     /* because too many waited */

@@ -6,10 +6,10 @@
  *                  └─────── exchange (one request and its response) ── stream (gRPC streams only)
  *
  * Everything belongs to the loop thread, with two exceptions. While exchange.job_out is true a worker owns
- * exchange.request.body and exchange.response; and the queue inside struct net_stream has a lock, because a worker fills it
- * while the loop empties it. When the peer goes away the loop sets request.cancelled and exchange.connection = NULL; an
- * exchange without connection and without a job is freed at once, one that is still with a worker when the worker hands it
- * back.
+ * exchange.request.body, exchange.response and exchange.making; and the queues inside struct net_stream and struct net_flow
+ * have a lock, because a worker fills them while the loop empties them. When the peer goes away the loop sets request.cancelled
+ * and exchange.connection = NULL; an exchange without connection and without a job is freed at once, one that is still with a
+ * worker when the worker hands it back.
  *
  * A connection knows no sockets: bytes come in through connection_input() and leave through struct net_transport. That is the
  * seam where the fuzzer and the tests drive it from memory.
@@ -44,8 +44,12 @@
 #define NET_RESPONSE_HEADERS_MAX (16 * KIB)
 #define NET_COMPRESS_MIN	 1024
 #define NET_COMPRESS_LEVEL	 4
-#define NET_STREAM_QUEUE_MAX	 (4 * MIB) /* answers of a gRPC stream that wait for the peer */
-#define NET_STREAM_BACKLOG_MAX	 (1 * MIB) /* messages of a gRPC stream that wait for a worker: no more is let in */
+#define NET_STREAM_QUEUE_MAX	 (4 * MIB)	/* answers of a gRPC stream that wait for the peer */
+#define NET_STREAM_BACKLOG_MAX	 (1 * MIB)	/* messages of a gRPC stream that wait for a worker: no more is let in */
+#define NET_FLOW_BYTES		 (1 * MIB)	/* of an answer that is being made: what may wait for the peer */
+#define NET_PATIENCE_NS		 (5 * NS_PER_S) /* how long, in all, a handler waits for the reader of its answer */
+#define NET_SOURCE_BYTES	 (128 * KIB)	/* what an answer that is read from a source counts as */
+#define NET_ANSWER_FREE		 (16 * KIB)	/* answers up to this are always sent */
 #define NET_READ_BYTES		 (64 * KIB)
 #define NET_OUTPUT_BYTES	 (64 * KIB) /* HTTP/2 frames gathered before a write */
 #define NET_LINGER_NS		 (2 * NS_PER_S)
@@ -87,8 +91,8 @@ bool http_is_field_value(const char *text);
 
 /* ---- response.c: what goes back ---- */
 int response_body_error(struct net_response *response, const char *message); /* {"error": message} */
-/* Serialises the head of an HTTP/1.1 response. body_len is what Content-Length says. */
-int response_write_head(const struct net_response *response, size_t body_len, const char *date, bool keep_alive,
+/* Serialises the head of an HTTP/1.1 response. body_len is what Content-Length says; UINT64_MAX: the body comes in chunks. */
+int response_write_head(const struct net_response *response, uint64_t body_len, const char *date, bool keep_alive,
 			struct buffer *out);
 bool response_next_header(const struct net_response *response, size_t *at, struct bytes *ret_name, struct bytes *ret_value);
 /* gzips a body worth it. A failure leaves it as it is. */
@@ -177,6 +181,8 @@ struct net_exchange {
 	struct net_exchange *next, *previous; /* in the connection's list */
 	const struct net_route *route;
 	struct net_stream *stream; /* gRPC streams only */
+	struct net_flow *making;   /* the worker's: the answer that is sent while it is made; NULL = none */
+	struct net_flow *flow;	   /* the loop's: the same, once it knows of it */
 	struct net_job job;
 	int32_t stream_id;   /* HTTP/2 */
 	int64_t started_ns;  /* head complete (before: begun) */
@@ -186,12 +192,17 @@ struct net_exchange {
 	size_t body_bytes;   /* accounted in server->body_bytes */
 	size_t body_max;
 	size_t received_bytes, sent_bytes;
+	size_t answer_bytes;   /* accounted in server->answer_bytes */
+	size_t headers_before; /* bytes of headers that are the server's own, not the handler's */
 	struct grpc_reader reader;
 	struct grpc_head message_head;
 	bool grpc_gzip;	   /* requests: compressed messages are gzip */
 	bool accepts_gzip; /* answers */
 	bool message_seen;
 	bool head_done, body_done, job_out;
+	bool may_flow;		 /* the protocol can show that an answer broke off */
+	bool over_budget;	 /* of all answers: set by the worker */
+	bool unsized;		 /* to HEAD: the body would come in chunks; set by the worker */
 	bool refused;		 /* the answer is net's own */
 	bool answered;		 /* handed to the protocol */
 	bool sent;		 /* the protocol has written all of it */
@@ -226,9 +237,61 @@ bool exchange_account(struct net_exchange *exchange, size_t bytes); /* false: al
 void exchange_unaccount(struct net_exchange *exchange, size_t bytes);
 /* Refuses or aborts what is late. */
 void exchange_check_time(struct net_exchange *exchange, int64_t now_ns);
+/* Status and headers as they go out. */
+const struct net_response *exchange_head(const struct net_exchange *exchange);
+/* What Content-Length says; UINT64_MAX: nothing. */
+uint64_t exchange_length(const struct net_exchange *exchange);
+bool exchange_is_bodyless(const struct net_exchange *exchange);
 /* Bytes of the answer's body (with the gRPC prefix), copied out. */
 size_t exchange_read_output(struct net_exchange *exchange, uint8_t *out, size_t size);
 size_t exchange_output_left(const struct net_exchange *exchange);
+
+/* ---- flow.c: answers that are sent while they are made ---- */
+struct net_piece;
+struct net_pieces {
+	struct net_piece *first, *last;
+};
+struct net_flow {
+	struct net_exchange *exchange;
+	struct net_job wake;
+	struct net_response head; /* status, content_type and headers as they go out */
+	uint64_t length;	  /* of the body; UINT64_MAX = not known */
+	pthread_mutex_t lock;
+	pthread_cond_t space;
+	struct net_pieces queue; /* lock: for the loop to take */
+	size_t held;		 /* lock: bytes in queue and sending */
+	bool closed;		 /* lock: nobody takes any more */
+	bool wake_queued;	 /* lock */
+	/* the worker */
+	struct gzip_stream *gzip; /* NULL = as it is */
+	struct buffer packed;
+	int64_t waited_ns; /* for the reader, so far */
+	int failed;	   /* the first failure of the handler's calls */
+	bool is_out;	   /* something is queued: the head is final */
+	struct net_source *source;
+	uint64_t source_left;
+	bool broken; /* see the top of flow.c */
+	/* the loop */
+	struct net_pieces sending;
+	size_t sent; /* of the first */
+	bool ended;  /* all of it is in queue and sending */
+};
+struct net_flow *flow_free(struct net_flow *flow);
+void flow_close(struct net_flow *flow); /* loop: wakes a handler that waits */
+/* On the worker, when the handler has returned. */
+void flow_finish(struct net_exchange *exchange);
+void flow_finish_source(struct net_exchange *exchange);
+void flow_run_source(struct net_exchange *exchange); /* on a worker: reads the next piece */
+/* On the loop: bytes that are to go out next; empty = none yet, or none any more. They live until they are taken. */
+struct bytes flow_front(struct net_flow *flow);
+void flow_take(struct net_flow *flow, size_t len); /* at most what flow_front() returned has gone out */
+bool flow_is_complete(struct net_flow *flow);	   /* all has been taken */
+bool flow_is_last(const struct net_flow *flow);	   /* nothing comes after what flow_front() returned */
+void flow_pull(struct net_exchange *exchange);	   /* there is room for more: a source is read */
+void flow_job_done(struct net_exchange *exchange); /* the handler, or one reading of the source */
+/* The budget of all answers. False: it has no room for that. */
+bool exchange_charge_answer(struct net_exchange *exchange, size_t bytes);
+void exchange_credit_answer(struct net_exchange *exchange);
 
 /* ---- stream.c: gRPC streams ---- */
 struct net_message {
@@ -280,6 +343,8 @@ struct net_transport {
 	 * live. */
 	bool (*write)(struct net_connection *connection, const struct bytes *parts, size_t count);
 	size_t (*queued)(const struct net_connection *connection); /* bytes of that write not yet taken by the kernel */
+	/* Changes whenever the peer has taken something. */
+	size_t (*unread)(const struct net_connection *connection);
 	void (*pause)(struct net_connection *connection, bool paused);
 	void (*shutdown)(struct net_connection *connection); /* no more writes */
 	void (*close)(struct net_connection *connection);
@@ -289,7 +354,7 @@ struct net_protocol {
 	size_t (*output)(struct net_connection *connection, struct bytes parts[2]);
 	void (*written)(struct net_connection *connection);
 	void (*answer)(struct net_exchange *exchange);
-	void (*resume)(struct net_exchange *exchange);		   /* a stream has output, or room for input */
+	void (*resume)(struct net_exchange *exchange);		   /* a stream or flow has output, or room for input */
 	void (*adopt)(struct net_exchange *stand_in);		   /* takes the place of the exchange with the same stream_id */
 	void (*abort)(struct net_exchange *exchange);		   /* end it without an answer */
 	bool (*has_work)(const struct net_connection *connection); /* at end of file: something is still to be answered */
@@ -316,7 +381,8 @@ struct net_connection {
 	size_t pending_at;
 	int64_t opened_ns, active_ns; /* active: the last time something happened that resets the idle clock */
 	int64_t write_started_ns, linger_until_ns;
-	size_t write_bytes;
+	int64_t write_moved_ns; /* when the peer was last seen to take something of the write */
+	size_t write_bytes, write_unread;
 	uint64_t peer; /* a hash of its address, without the port */
 	bool loopback, paused, write_pending, busy, eof, lingering, closing;
 	bool securing; /* a TLS handshake is under way */
@@ -360,7 +426,8 @@ struct net_server {
 	int64_t descriptors_counted_ns;
 	bool had_few_descriptors;
 	size_t body_bytes, body_bytes_max, requests_open;
-	int64_t fake_now_ns; /* tests: replaces the clock when not 0 */
+	atomic_size_t answer_bytes; /* on their way; options.answer_bytes_max at most */
+	int64_t fake_now_ns;	    /* tests: replaces the clock when not 0 */
 	int64_t stop_deadline_ns;
 	bool stopping;
 	char date[40]; /* of date_s */

@@ -21,11 +21,13 @@
 #include "codec/compress.h"
 #include "net/certificates_test.h"
 #include "net/dial_test.h"
+#include "net/net_int.h"
 #include "net/routes_test.h"
 
 static struct net_server *server;
 static pthread_t server_thread;
 static bool server_joined;
+static unsigned stall_seconds;			/* 0 = the default */
 static struct net_tls *server_tls, *client_tls; /* of the tests that are run again under TLS */
 
 static void *serve(void *context)
@@ -43,6 +45,7 @@ static int start(unsigned connections_max, unsigned request_seconds_max)
 					     .authorize = test_authorize,
 					     .connections_max = connections_max,
 					     .request_seconds_max = request_seconds_max,
+					     .stall_seconds_max = stall_seconds,
 					     .tls = server_tls};
 	struct error error = {0};
 	test_cancelled_count = test_closed_count = test_slow_count = 0;
@@ -199,6 +202,100 @@ static void test_handler_deadline(void **state)
 	close(fd);
 }
 
+/* ---- answers that are sent while they are made ---- */
+
+#define LONG_ANSWER 30000000
+
+static int ask_for_long_answer(void)
+{
+	__atomic_store_n(&test_flow_result, 1, __ATOMIC_SEQ_CST);
+	return dial_and_put("GET /slowflow?n=30000000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
+/* Until the end; *ret_last: the last bytes. */
+static size_t drain(int fd, char last[static 8])
+{
+	static char chunk[65536];
+	size_t len = 0;
+	ssize_t n;
+	memset(last, 0, 8);
+	while ((n = recv(fd, chunk, sizeof(chunk), 0)) > 0) {
+		len += (size_t)n;
+		if (n >= 7)
+			memcpy(last, chunk + n - 7, 7);
+	}
+	return len;
+}
+
+/* The handler waits for a reader that is slow, in little memory, but not for long: then the rest waits alone. */
+static void test_flow_to_slow_reader(void **state)
+{
+	char last[8];
+	int64_t begun_ns = time_monotonic_ns();
+	int fd = ask_for_long_answer();
+	for (int i = 0; i < 24000 && stats().answer_bytes < NET_FLOW_BYTES; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	for (int64_t full_ns = time_monotonic_ns(); time_monotonic_ns() - full_ns < NET_PATIENCE_NS / 2;) {
+		uint64_t bytes = stats().answer_bytes;
+		if (time_monotonic_ns() - full_ns < NET_PATIENCE_NS / 2)
+			assert_true(bytes <= NET_FLOW_BYTES + NET_FLUSH_BYTES);
+		time_sleep_ns(5 * NS_PER_MS);
+	}
+	wait_for(&test_flow_result, 0);
+	assert_true(time_monotonic_ns() - begun_ns >= NET_PATIENCE_NS);
+	assert_true(stats().answer_bytes > LONG_ANSWER / 2);
+	for (int i = 0; i < 24000 && stats().slow_running > 0; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_int_equal(stats().slow_running, 0);
+	assert_true(drain(fd, last) > LONG_ANSWER);
+	assert_string_equal(last, "\r\n0\r\n\r\n");
+	close(fd);
+	for (int i = 0; i < 24000 && stats().requests_open > 0; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_int_equal(stats().answer_bytes, 0);
+	assert_int_equal(stats().answers_broken, 0);
+}
+
+static void test_flow_whose_reader_goes(void **state)
+{
+	int fd = ask_for_long_answer();
+	get_until(fd, "\r\n\r\n");
+	close(fd);
+	wait_for(&test_flow_result, -ECANCELED);
+	for (int i = 0; i < 24000 && stats().requests_open > 0; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_int_equal(stats().answer_bytes, 0);
+}
+
+static void test_flow_to_stalled_reader(void **state)
+{
+	char last[8];
+	teardown(state);
+	stall_seconds = 1;
+	assert_int_equal(start(0, 0), 0);
+	stall_seconds = 0;
+	int fd = ask_for_long_answer();
+	wait_for(&test_flow_result, -ECANCELED);
+	assert_int_equal(stats().answers_stalled, 1);
+	/* What the kernel had is still there to be read, and then no end of the answer. */
+	assert_true(drain(fd, last) < LONG_ANSWER);
+	assert_string_not_equal(last, "\r\n0\r\n\r\n");
+	close(fd);
+}
+
+/* A stop waits for it as for any other, and no longer. */
+static void test_stop_during_a_flow(void **state)
+{
+	char last[8];
+	int fd = ask_for_long_answer();
+	get_until(fd, "\r\n\r\n");
+	net_server_stop(server);
+	assert_true(drain(fd, last) > LONG_ANSWER / 2);
+	assert_string_equal(last, "\r\n0\r\n\r\n");
+	close(fd);
+	join();
+}
+
 /* ---- stopping ---- */
 
 static void test_stop_during_a_request(void **state)
@@ -326,6 +423,16 @@ static void test_client_http(void **state)
 	request("POST", "/small", (struct bytes){data, len}, false);
 	assert_int_equal(answer.status, 413);
 	free(data);
+	static const char *const made[] = {"/flow?n=3000000", "/pull?n=3000000"}, *const broken[] = {
+											  "/flow?n=3000000&fail=2900000",
+											  "/pull?n=3000000&fail=2900000"};
+	for (size_t i = 0; i < 2; i++) {
+		request("GET", made[i], nothing, false);
+		assert_int_equal(answer.body.len, 3000000);
+		for (size_t k = 0; k < answer.body.len; k++)
+			assert_true(answer.body.data[k] == test_byte(k));
+		assert_true(net_client_request(client, "GET", broken[i], NULL, nothing, false, &answer, &client_error) < 0);
+	}
 	request("HEAD", "/big?n=100000", nothing, false);
 	assert_int_equal(answer.body.len, 0);
 	request("GET", "/big?n=100000", nothing, false); /* comes compressed */
@@ -334,8 +441,8 @@ static void test_client_http(void **state)
 	assert_int_equal(answer.status, 204);
 	request("GET", "/nothing", nothing, false);
 	assert_int_equal(answer.status, 404);
-	/* One connection for all; the second after the 413, which closed it. */
-	assert_int_equal(stats().connections_accepted, 2);
+	/* One connection for all; others after the 413 and the two answers that broke off, which closed it. */
+	assert_int_equal(stats().connections_accepted, 4);
 	disconnect_client();
 }
 
@@ -712,6 +819,10 @@ int main(int argc, char **argv)
 		TEST(test_cancelled_when_peer_goes),
 		TEST(test_handler_deadline),
 		TEST(test_stop_during_a_request),
+		TEST(test_flow_to_slow_reader),
+		TEST(test_flow_whose_reader_goes),
+		TEST(test_flow_to_stalled_reader),
+		TEST(test_stop_during_a_flow),
 		TEST(test_address),
 		TEST(test_new_short_of_memory),
 		TEST(test_client_http),

@@ -154,7 +154,7 @@ const char *net_status_text(int status)
 	return status < 400 ? "OK" : "Error";
 }
 
-int response_write_head(const struct net_response *response, size_t body_len, const char *date, bool keep_alive,
+int response_write_head(const struct net_response *response, uint64_t body_len, const char *date, bool keep_alive,
 			struct buffer *out)
 {
 	buffer_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", response->status, net_status_text(response->status), date);
@@ -162,8 +162,10 @@ int response_write_head(const struct net_response *response, size_t body_len, co
 	bool bodyless = response->status == 204 || response->status == 304;
 	if (!bodyless && response->content_type)
 		buffer_printf(out, "Content-Type: %s\r\n", response->content_type);
-	if (!bodyless)
-		buffer_printf(out, "Content-Length: %zu\r\n", body_len);
+	if (!bodyless && body_len == UINT64_MAX)
+		buffer_append_string(out, "Transfer-Encoding: chunked\r\n");
+	else if (!bodyless)
+		buffer_printf(out, "Content-Length: %llu\r\n", (unsigned long long)body_len);
 	buffer_append(out, response->headers.data, response->headers.len);
 	return buffer_append_string(out, keep_alive ? "\r\n" : "Connection: close\r\n\r\n");
 }

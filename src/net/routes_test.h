@@ -3,6 +3,7 @@
 #ifndef WICK_NET_ROUTES_TEST_H
 #define WICK_NET_ROUTES_TEST_H
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,87 @@ static inline void test_slow(void *context, const struct net_request *request, s
 	if (context && cancelled)
 		__atomic_fetch_add((int *)context, 1, __ATOMIC_SEQ_CST);
 	buffer_append_string(&response->body, cancelled ? "{\"cancelled\":true}" : "{\"cancelled\":false}");
+}
+
+static inline uint64_t test_number(const struct net_request *request, const char *name, uint64_t fallback)
+{
+	const char *text = net_request_query(request, name);
+	uint64_t n = fallback;
+	if (text)
+		text_parse_u64(text, &n, NULL);
+	return n;
+}
+
+#ifndef TEST_LONGEST
+#define TEST_LONGEST 100000000
+#endif
+
+static inline uint8_t test_byte(uint64_t at)
+{
+	return (uint8_t)("abcdefghijklmnopqrstuvwxyz\n"[at % 27]);
+}
+
+/* ?n=BYTES of what /big has, sent while it is made; &fail=AT: it fails there; &noise=1: text that does not compress. */
+static inline void test_flow(void *context, const struct net_request *request, struct net_response *response)
+{
+	uint64_t n = test_number(request, "n", 0), fail = test_number(request, "fail", UINT64_MAX), x = 1;
+	bool noise = net_request_query(request, "noise");
+	int r = n > TEST_LONGEST ? -E2BIG : 0;
+	response->content_type = "text/plain";
+	response->no_compress = net_request_query(request, "raw");
+	for (uint64_t i = 0; i < n && r == 0; i++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		r = i == fail ? -EIO : buffer_append_byte(&response->body, noise ? (uint8_t)(x >> 56) : test_byte(i));
+		if (r == 0 && i % 10000 == 9999)
+			r = net_response_flush(response);
+	}
+	if (context)
+		__atomic_store_n((int *)context, r, __ATOMIC_SEQ_CST);
+	if (r == 0)
+		return;
+	response->status = 500;
+	buffer_clear(&response->body);
+	buffer_append_string(&response->body, "{\"error\":\"failed\"}");
+}
+
+struct test_source {
+	struct net_source source;
+	uint64_t at, fail;
+	int *released;
+};
+
+static inline ssize_t test_source_read(struct net_source *source, uint8_t *out, size_t size)
+{
+	struct test_source *s = (struct test_source *)source;
+	size = size < 50000 ? size : 50000;
+	for (size_t i = 0; i < size; i++)
+		out[i] = test_byte(s->at + i);
+	s->at += size;
+	return s->at > s->fail ? -EIO : (ssize_t)size;
+}
+
+static inline void test_source_release(struct net_source *source)
+{
+	struct test_source *s = (struct test_source *)source;
+	__atomic_fetch_add(s->released, 1, __ATOMIC_SEQ_CST);
+	mem_free(s);
+}
+
+/* The same from a source. */
+static inline void test_pull(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct test_source *s = mem_zalloc(sizeof(*s));
+	uint64_t n = test_number(request, "n", 0);
+	if (!s || n > TEST_LONGEST) {
+		mem_free(s);
+		response->status = 503;
+		return;
+	}
+	*s = (struct test_source){
+		{test_source_read, test_source_release}, 0, test_number(request, "fail", UINT64_MAX), context};
+	response->content_type = "text/plain";
+	if (net_response_source(response, &s->source, n) < 0)
+		response->status = 503;
 }
 
 static inline void test_headers(void *context, const struct net_request *request, struct net_response *response)
@@ -163,7 +245,7 @@ static const struct net_stream_handler test_stream = {test_stream_message, test_
 static const struct net_stream_handler test_sum = {test_sum_message, test_sum_end, test_sum_close};
 static const struct net_stream_handler test_many = {test_many_message, test_stream_end, test_stream_close};
 
-static int test_cancelled_count, test_closed_count;
+static int test_cancelled_count, test_closed_count, test_flow_result, test_released_count;
 static const struct net_route test_routes[] = {
 	{.method = "GET", .path = "/show", .handler = test_show},
 	{.method = "GET", .path = "/files/*", .handler = test_show},
@@ -173,6 +255,9 @@ static const struct net_route test_routes[] = {
 	{.method = "POST", .path = "/small", .handler = test_echo, .body_max = 100},
 	{.method = NULL, .path = "/any", .handler = test_show},
 	{.method = "GET", .path = "/big", .handler = test_big},
+	{.method = "GET", .path = "/flow", .handler = test_flow, .context = &test_flow_result},
+	{.method = "GET", .path = "/slowflow", .handler = test_flow, .context = &test_flow_result, .slow = true},
+	{.method = "GET", .path = "/pull", .handler = test_pull, .context = &test_released_count},
 	{.method = "GET", .path = "/slow", .handler = test_slow, .context = &test_cancelled_count},
 	{.method = "GET", .path = "/headers", .handler = test_headers},
 	{.method = "GET", .path = "/none", .handler = test_no_content},

@@ -12,9 +12,11 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +74,15 @@ static bool socket_write(struct net_connection *connection, const struct bytes *
 static size_t socket_queued(const struct net_connection *connection)
 {
 	return uv_stream_get_write_queue_size((uv_stream_t *)&socket_of(connection)->tcp);
+}
+
+size_t socket_unread(const struct net_connection *connection)
+{
+	uv_os_fd_t fd;
+	int unsent = 0;
+	if (uv_fileno((uv_handle_t *)&socket_of(connection)->tcp, &fd) == 0 && ioctl(fd, SIOCOUTQ, &unsent) < 0)
+		unsent = 0;
+	return uv_stream_get_write_queue_size((uv_stream_t *)&socket_of(connection)->tcp) + (size_t)unsent;
 }
 
 static void on_allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
@@ -134,6 +145,7 @@ void socket_close(struct net_connection *connection)
 static const struct net_transport socket_transport = {
 	.write = socket_write,
 	.queued = socket_queued,
+	.unread = socket_unread,
 	.pause = socket_pause,
 	.shutdown = socket_shutdown,
 	.close = socket_close,

@@ -146,6 +146,12 @@ static size_t tls_queued(const struct net_connection *connection)
 	return queued < connection->write_bytes ? queued : connection->write_bytes;
 }
 
+/* Together they move whenever a piece is encrypted, or taken by the peer. */
+static size_t tls_unread(const struct net_connection *connection)
+{
+	return socket_of(connection)->tls->left + socket_unread(connection);
+}
+
 static void tls_shutdown(struct net_connection *connection)
 {
 	struct net_socket *socket = socket_of(connection);
@@ -303,6 +309,7 @@ static void tls_close(struct net_connection *connection)
 const struct net_transport tls_transport = {
 	.write = tls_write,
 	.queued = tls_queued,
+	.unread = tls_unread,
 	.pause = socket_pause,
 	.shutdown = tls_shutdown,
 	.close = tls_close,

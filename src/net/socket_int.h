@@ -23,6 +23,7 @@ static inline struct net_socket *socket_of(const struct net_connection *connecti
 }
 
 /* ---- server.c ---- */
+size_t socket_unread(const struct net_connection *connection);
 void socket_pause(struct net_connection *connection, bool paused);
 void socket_shutdown(struct net_connection *connection);
 void socket_close(struct net_connection *connection);

@@ -7,6 +7,9 @@
 #include "base/descriptors.h"
 #include "net/net_int.h"
 
+#define ANSWER_BYTES_DEFAULT  (256 * MIB)
+#define STALL_SECONDS_DEFAULT 30
+
 static int set_defaults(struct net_server_options *options, struct error *err)
 {
 	if (!options->routes)
@@ -25,6 +28,8 @@ static int set_defaults(struct net_server_options *options, struct error *err)
 	options->slow_queue_max = options->slow_queue_max ? options->slow_queue_max : 64;
 	if (options->slow_workers > NET_SLOW_WORKERS_MAX)
 		return error_set(err, -EINVAL, "at most %d requests of slow routes can run at a time", NET_SLOW_WORKERS_MAX);
+	options->answer_bytes_max = options->answer_bytes_max ? options->answer_bytes_max : ANSWER_BYTES_DEFAULT;
+	options->stall_seconds_max = options->stall_seconds_max ? options->stall_seconds_max : STALL_SECONDS_DEFAULT;
 	options->request_seconds_max = options->request_seconds_max ? options->request_seconds_max : LIMIT_REQUEST_SECONDS;
 	options->idle_seconds_max = options->idle_seconds_max ? options->idle_seconds_max : 120;
 	return 0;
@@ -180,7 +185,13 @@ void net_server_get_stats(struct net_server *server, struct net_server_stats *re
 	GET(errors_5xx);
 	GET(protocol_errors);
 	GET(timeouts);
+	GET(answers_streamed);
+	GET(answers_refused);
+	GET(answers_broken);
+	GET(answers_stalled);
 	GET(tls_handshakes);
 	GET(tls_failures);
 #undef GET
+	ret->answer_bytes = atomic_load(&server->answer_bytes);
+	ret->answer_bytes_max = server->options.answer_bytes_max;
 }

@@ -299,8 +299,13 @@ static int fill(struct batch *batch, const struct query_table *table, size_t fir
 	return 0;
 }
 
+static int drain(void *context, struct error *err)
+{
+	return format_sink_drain(context, false, err);
+}
+
 static int write_rows(const struct query_table *table, size_t row_count, enum tabular_format format, const struct facts *facts,
-		      struct buffer *out, struct error *err)
+		      struct format_sink *sink, struct error *err)
 {
 	size_t stride = row_count == 0 ? 1 : row_count < BATCH_ROWS ? row_count : BATCH_ROWS;
 	_cleanup_(batch_release) struct batch batch = {0};
@@ -311,46 +316,42 @@ static int write_rows(const struct query_table *table, size_t row_count, enum ta
 						.column_count = table->column_count,
 						.facts = facts->items,
 						.fact_count = facts->count};
-	int r = tabular_writer_open(format, &options, out, &writer, err);
+	int r = tabular_writer_open(format, &options, sink->out, &writer, err);
 	for (size_t first = 0; !r && first < row_count; first += stride) {
 		size_t rows = row_count - first < stride ? row_count - first : stride;
 		r = fill(&batch, table, first, rows, stride) < 0 ? error_nomem(err) : 0;
 		if (!r)
 			r = tabular_writer_rows(writer, batch.cells, rows, err);
+		if (!r)
+			r = drain(sink, err);
 		arena_release(&batch.arena);
 	}
-	return r < 0 ? r : tabular_writer_finish(writer, NULL, NULL, err);
+	return r < 0 ? r : tabular_writer_finish(writer, drain, sink, err);
 }
 
 /* ---- all of them ---- */
 
 static int write_made(const struct query_result *result, size_t limit, enum tabular_format format, const struct facts *facts,
-		      struct buffer *out, struct error *err)
+		      struct format_sink *sink, struct error *err)
 {
 	_cleanup_(query_table_release) struct query_table table = {0};
 	query_table_init(&table);
 	int r = result->kind == QUERY_DIFF	   ? tabulate_diff(result, limit, &table, err)
 		: result->kind == QUERY_COMPARISON ? tabulate_comparison(result, limit, &table, err)
 						   : tabulate_series(&result->series, limit, &table, err);
-	return r < 0 ? r : write_rows(&table, table.row_count, format, facts, out, err);
+	return r < 0 ? r : write_rows(&table, table.row_count, format, facts, sink, err);
 }
 
 int query_write_columns(const struct query_result *result, const struct query_stats *stats, enum tabular_format format,
-			size_t limit, struct buffer *out, struct error *err)
+			size_t limit, struct format_sink *sink, struct error *err)
 {
 	struct facts facts;
-	size_t start = out->len;
-	int r;
 	make_facts(result, stats, &facts);
 	if (result->kind == QUERY_PROFILE) {
 		const struct sample_table_options options = {.facts = facts.items, .fact_count = facts.count, .limit = limit};
-		r = sample_table_write(result->profile, format, &options, &(struct format_sink){.out = out}, err);
-	} else if (result->kind == QUERY_TABLE) {
-		r = write_rows(&result->table, at_most(result->table.row_count, limit), format, &facts, out, err);
-	} else {
-		r = write_made(result, limit, format, &facts, out, err);
+		return sample_table_write(result->profile, format, &options, sink, err);
 	}
-	if (r < 0)
-		buffer_truncate(out, start);
-	return r;
+	if (result->kind == QUERY_TABLE)
+		return write_rows(&result->table, at_most(result->table.row_count, limit), format, &facts, sink, err);
+	return write_made(result, limit, format, &facts, sink, err);
 }

@@ -11,6 +11,7 @@
 
 #include "codec/json.h"
 #include "codec/tabular.h"
+#include "format/format.h"
 #include "query/query.h"
 
 struct pipeline;
@@ -116,6 +117,9 @@ struct query_write_options {
 	bool table;	  /* of a profile: the table of functions instead of the flame tree */
 	size_t limit;	  /* rows of the table of functions and of text; 0 = all */
 	size_t nodes_max; /* of a tree: the largest ones (flame_build_largest()); 0 = all */
+	/* Of JSON: as those of struct json_writer; NULL = all of it stays in the buffer */
+	int (*drain)(void *context);
+	void *context;
 };
 int query_write_json(const struct query_result *result, const struct query_stats *stats,
 		     const struct query_write_options *options, struct buffer *out, struct error *err);
@@ -130,9 +134,10 @@ void query_symbols_json(const struct query_stats *stats, struct json_writer *jso
 int query_write_text(const struct query_result *result, const struct query_stats *stats,
 		     const struct query_write_options *options, struct buffer *out, struct error *err);
 /* The same as one table for other programs; its columns and metadata are in docs/query.md. limit: rows of a table, functions of
- * a diff or of each profile of a comparison, groups of series, stacks of a profile; 0 = all. */
+ * a diff or of each profile of a comparison, groups of series, stacks of a profile; 0 = all. What comes last stays in
+ * sink->out, and after a failure whatever was written. */
 int query_write_columns(const struct query_result *result, const struct query_stats *stats, enum tabular_format format,
-			size_t limit, struct buffer *out, struct error *err);
+			size_t limit, struct format_sink *sink, struct error *err);
 /* The plan and what reading took. query and plan may be NULL for queries that were not a pipeline. */
 int query_explain_text(const struct query_explain *explain, const struct query_stats *stats, struct buffer *out);
 void query_explain_json(const struct query_explain *explain, const struct query_stats *stats, struct json_writer *json);

@@ -198,7 +198,10 @@ int query_write_json(const struct query_result *result, const struct query_stats
 	options = options ? options : &defaults;
 	size_t start = out->len;
 	int r = 0;
-	struct json_writer json = {.out = out};
+	struct json_writer json = {.out = out, .drain = options->drain, .context = options->context};
+	/* Trees that are made one after the other may fail for want of memory, which the response can say only at its begin. */
+	if (result->kind == QUERY_COMPARISON)
+		json.drain = NULL;
 	json_begin_object(&json);
 	write_head(result, stats, &json);
 	switch (result->kind) {
@@ -223,7 +226,7 @@ int query_write_json(const struct query_result *result, const struct query_stats
 	if (!r)
 		r = json_finish(&json, err);
 	if (r < 0)
-		buffer_truncate(out, start);
+		buffer_truncate(out, start < out->len ? start : out->len); /* some may have been drained */
 	return r;
 }
 

@@ -136,6 +136,8 @@ static const struct yaml_field settings[] = {
 	SETTING("snapshots.size", SIZE, snapshots_bytes),
 	SETTING("snapshots.age", DURATION, snapshots_age_ns, .never = "forever"),
 	SETTING("snapshots.count", COUNT, snapshots_max, .least = 1, .most = SNAPSHOTS_COUNT_MAX),
+	SETTING("responses.memory", SIZE, responses_bytes, .least = MIB),
+	SETTING("responses.stall", DURATION, responses_stall_ns),
 	SETTING("queries.timeout", DURATION, query_timeout_ns),
 	SETTING("queries.memory", SIZE, query_memory_bytes),
 	SETTING("queries.timeout_max", DURATION, query_timeout_max_ns),

@@ -229,6 +229,18 @@ static void show_scraping(struct buffer *m, struct server *server)
 	COUNTER("wick_config_reload_failures_total", "Configuration reloads that failed.", s.reload_failures);
 }
 
+static void show_responses(struct buffer *m, const struct net_server_stats *net)
+{
+	GAUGE("wick_http_responses_bytes", "Bytes of responses that are being sent.", net->answer_bytes);
+	GAUGE("wick_http_responses_limit_bytes", "Limit of the bytes of responses that are being sent.", net->answer_bytes_max);
+	COUNTER("wick_http_responses_streamed_total", "Responses sent while they were made.", net->answers_streamed);
+	COUNTER("wick_http_responses_refused_total", "Responses rejected because too much was being sent.",
+		net->answers_refused);
+	COUNTER("wick_http_responses_broken_total", "Responses that failed after part of them was sent.", net->answers_broken);
+	COUNTER("wick_http_responses_stalled_total", "Responses given up because the client took nothing.",
+		net->answers_stalled);
+}
+
 static void write_server_metrics(struct buffer *m, struct server *server)
 {
 	struct server_counters *c = &server->counters;
@@ -262,8 +274,7 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	metric_head(m, refused, "counter", "Queries that failed because of a limit of memory, by limit.");
 	metric_of(m, refused, "limit", "query_memory", atomic_load(&c->query_memory_refused));
 	metric_of(m, refused, "limit", "queries.memory", atomic_load(&c->query_memory_total_refused));
-	GAUGE("wick_queries_memory_bytes", "Memory of queries and of responses on their way.",
-	      atomic_load(&server->query_memory.used));
+	GAUGE("wick_queries_memory_bytes", "Memory of queries.", atomic_load(&server->query_memory.used));
 	GAUGE("wick_queries_memory_limit_bytes", "Limit of the memory of all queries.", server->query_memory.max_bytes);
 	COUNTER("wick_queries_slow_total", "Queries slower than the slow query threshold.", atomic_load(&c->query_slow));
 	COUNTER("wick_query_seconds_total", "Time spent in queries.", SECONDS(atomic_load(&c->query_ns_total)));
@@ -288,6 +299,7 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_tls_handshakes_total", "TLS handshakes of clients that succeeded.", net.tls_handshakes);
 	COUNTER("wick_tls_failures_total", "TLS handshakes of clients that failed.", net.tls_failures);
 	COUNTER("wick_http_timeouts_total", "Connections closed for slowness.", net.timeouts);
+	show_responses(m, &net);
 	COUNTER("wick_http_connections_total", "Connections accepted.", net.connections_accepted);
 	COUNTER("wick_http_connections_refused_total", "Connections rejected because there were too many.",
 		net.connections_refused);

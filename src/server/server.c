@@ -154,6 +154,8 @@ static int open_net(struct server *server, struct error *err)
 		.body_max = server->options.body_bytes_max,
 		.authorize = access_authorize,
 		.on_refusal = ingest_on_refusal,
+		.answer_bytes_max = server->options.responses_bytes,
+		.stall_seconds_max = (unsigned)((server->options.responses_stall_ns + NS_PER_S - 1) / NS_PER_S),
 		.slow_workers = server->options.queries_max,
 		.slow_queue_max = server->options.queries_queued_max,
 		.fair_key = tenant_fair_key,

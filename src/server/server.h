@@ -117,6 +117,8 @@ struct server_options {
 
 	int64_t query_timeout_ns, query_timeout_max_ns; /* 0 = 30 s, 120 s */
 	uint64_t query_memory_bytes;			/* of all queries together; 0 = 512 MiB */
+	uint64_t responses_bytes;			/* of all that are being sent; 0 = 256 MiB */
+	int64_t responses_stall_ns;			/* whole seconds; 0 = 30 s */
 	uint64_t recordings_bytes;			/* of the recordings of several hosts, for each tenant; 0 = 2 GiB */
 	int64_t recordings_age_ns;			/* 0 = 7 days; negative = for ever */
 	uint64_t recordings_profile_bytes;		/* unpacked, that are made into one profile at once; 0 = 128 MiB */

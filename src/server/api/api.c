@@ -273,6 +273,48 @@ static void add_symbols_header(const struct call *call)
 	net_response_header(call->response, "X-Wick-Symbols", text);
 }
 
+/* What the answer is of. Known when the query has been read, which is before the first of it is written. */
+static void add_headers(struct call *call)
+{
+	if (call->has_headers)
+		return;
+	call->has_headers = true;
+	if (call->stats.read.partial)
+		net_response_header(call->response, "X-Wick-Partial", call->stats.read.why);
+	if (call->stats.read.saturated)
+		net_response_header(call->response, "X-Wick-Warning", SUM_WARNING);
+	add_symbols_header(call);
+}
+
+int call_flush(void *context)
+{
+	struct call *call = context;
+	add_headers(call);
+	return net_response_flush(call->response);
+}
+
+struct json_writer call_json(struct call *call)
+{
+	_Static_assert(JSON_DRAIN_BYTES >= NET_FLUSH_BYTES, "what a writer drains must be enough to be sent");
+	return (struct json_writer){.out = &call->response->body,
+				    .drain = net_response_is_sent_early(call->response) ? call_flush : NULL,
+				    .context = call};
+}
+
+static int flush_sink(void *context, struct bytes bytes, struct error *err)
+{
+	int r = call_flush(context);
+	return r < 0 ? error_set_errno(err, r, "cannot send the response") : 0;
+}
+
+struct format_sink call_sink(struct call *call)
+{
+	_Static_assert(FORMAT_SINK_BYTES >= NET_FLUSH_BYTES, "what a sink drains must be enough to be sent");
+	return (struct format_sink){.out = &call->response->body,
+				    .flush = net_response_is_sent_early(call->response) ? flush_sink : NULL,
+				    .context = call};
+}
+
 int call_perform(void *context, const struct net_request *request, struct net_response *response,
 		 int (*answer)(struct call *call, struct error *err), struct error *err)
 {
@@ -290,13 +332,10 @@ int call_perform(void *context, const struct net_request *request, struct net_re
 	if (!r)
 		r = answer(&call, err);
 	r = query_budget_end(call.server, call.tenant, response->budget, response, r, err);
-	if (!r && call.stats.read.partial)
-		net_response_header(response, "X-Wick-Partial", call.stats.read.why);
-	if (!r && call.stats.read.saturated)
-		net_response_header(response, "X-Wick-Warning", SUM_WARNING);
 	if (!r)
-		add_symbols_header(&call);
-	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, err);
+		add_headers(&call);
+	query_account(call.server, call.tenant, request, &call.stats,
+		      time_monotonic_ns() - call.started_ns - net_response_waited_ns(response), r, err);
 	buffer_release(&call.text);
 	saved_query_free(call.saved);
 	/* A bad parameter is the client's fault. */

@@ -3,6 +3,7 @@
 #ifndef WICK_SERVER_API_API_INT_H
 #define WICK_SERVER_API_API_INT_H
 
+#include "format/format.h"
 #include "query/pipeline.h"
 #include "server/api/routes.h"
 #include "server/core/server_int.h"
@@ -24,7 +25,8 @@ struct call {
 	struct error *err;
 	struct saved_query *saved; /* of the parameter `saved`: what stands for the text of the query; NULL = none */
 	bool explain, short_names, exact;
-	bool numbers; /* the profile has the numbers of its samples: call_run_text() */
+	bool has_headers; /* those that say what the answer is of have been added */
+	bool numbers;	  /* the profile has the numbers of its samples: call_run_text() */
 };
 /* Finds the tenant, reads the common parameters, calls answer(), keeps the account, and answers failures. */
 void call_run(void *context, const struct net_request *request, struct net_response *response,
@@ -64,6 +66,12 @@ int call_run_text(struct call *call, struct query_result *ret);
  * call. */
 int call_answer(struct call *call, const char *name, struct error *err);
 int call_answer_series(struct call *call, struct error *err);
+
+/* For writers of answers that may be long: what they have written is sent while they go on, by a writer of JSON and by a sink
+ * of format/. What comes last stays in the body. The query must have been read: headers go out with the first piece. */
+struct json_writer call_json(struct call *call);
+struct format_sink call_sink(struct call *call);
+int call_flush(void *context); /* the call; as net_response_flush() */
 
 /* Members of an object: "from_ms", "to_ms"; "partial", "why", and "explain" if it was asked for. */
 void call_write_range(const struct call *call, struct json_writer *json);

@@ -45,7 +45,7 @@ static void write_type(struct json_writer *json, const struct query_name *name)
 static int write_names(struct call *call, const char *list, const char *item, const struct query_names *names,
 		       struct error *err)
 {
-	struct json_writer json = {.out = &call->response->body};
+	struct json_writer json = call_json(call);
 	json_begin_object(&json);
 	/* How the server reads a relative range: with first_ms, whether it begins before there is data. */
 	call_write_range(call, &json);

@@ -152,7 +152,8 @@ static int answer_pprof(struct call *call, struct error *err)
 	net_response_header(call->response, "Content-Disposition", "attachment; filename=\"profile.pb.gz\"");
 	call->response->content_type = "application/octet-stream";
 	call->response->no_compress = true;
-	return pprof_encode(profile, &(struct format_options){.compress = true}, &call->response->body, err);
+	struct format_sink sink = call_sink(call);
+	return pprof_write(profile, &sink, err);
 }
 
 void api_pprof(void *context, const struct net_request *request, struct net_response *response)

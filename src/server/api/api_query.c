@@ -30,7 +30,7 @@ enum behind_head { HEAD_TREE, HEAD_TABLE, HEAD_ALONE };
 
 static int answer_json(const struct answer *answer, enum behind_head behind, struct error *err)
 {
-	struct json_writer json = {.out = answer->out};
+	struct json_writer json = behind == HEAD_ALONE ? (struct json_writer){.out = answer->out} : call_json(answer->call);
 	json_begin_object(&json);
 	json_member_cstring(&json, "type", answer->flame->type);
 	json_member_cstring(&json, "unit", answer->flame->unit);
@@ -93,21 +93,24 @@ static int answer_folded(const struct answer *answer, struct error *err)
 {
 	if (answer->profile->sample_type_count == 0)
 		return 0; /* no data, no lines */
-	return folded_encode(answer->profile, &(struct format_options){0}, answer->out, err);
+	struct format_sink sink = call_sink(answer->call);
+	return folded_write(answer->profile, &(struct format_options){0}, &sink, err);
 }
 
 static int answer_pprof(const struct answer *answer, struct error *err)
 {
 	net_response_header(answer->call->response, "Content-Disposition", "attachment; filename=\"wick.pb.gz\"");
 	answer->call->response->no_compress = true;
-	return pprof_encode(answer->profile, &(struct format_options){.compress = true}, answer->out, err);
+	struct format_sink sink = call_sink(answer->call);
+	return pprof_write(answer->profile, &sink, err);
 }
 
 /* In a format of format/, uncompressed: the connection may compress it. */
 static int answer_encoded(const struct answer *answer, struct error *err)
 {
 	struct format_options options = {.symbol_server = false};
-	return format_encode(format_by_name(answer->format), answer->profile, &options, answer->out, err);
+	struct format_sink sink = call_sink(answer->call);
+	return format_write_most(format_by_name(answer->format), answer->profile, &options, &sink, err);
 }
 
 static int answer_svg(const struct answer *answer, struct error *err)
@@ -202,7 +205,8 @@ int call_write_table(struct call *call, const struct query_result *result, enum 
 	call->response->content_type = tabular_content_type(format);
 	call->response->no_compress = format == TABULAR_PARQUET; /* it is already */
 	net_response_header(call->response, "Content-Disposition", files[format]);
-	return query_write_columns(result, &call->stats, format, limit, &call->response->body, err);
+	struct format_sink sink = call_sink(call);
+	return query_write_columns(result, &call->stats, format, limit, &sink, err);
 }
 
 /* What /query answers is made of stacks. */
@@ -269,8 +273,13 @@ static int write_result(struct call *call, const struct query_result *result, st
 	uint64_t max_nodes = call_count(call, "max_nodes", MAX_NODES_DEFAULT, 0);
 	if (call->failed)
 		return call->failed;
-	struct query_write_options options = {
-		.explain = call->explain, .table = table, .limit = (size_t)limit, .nodes_max = (size_t)max_nodes};
+	const struct json_writer json = call_json(call);
+	struct query_write_options options = {.explain = call->explain,
+					      .table = table,
+					      .limit = (size_t)limit,
+					      .nodes_max = (size_t)max_nodes,
+					      .drain = json.drain,
+					      .context = json.context};
 	if (!text)
 		return query_write_json(result, &call->stats, &options, &call->response->body, err);
 	call->response->content_type = "text/plain; charset=utf-8";

@@ -16,7 +16,7 @@ static int write_json(struct call *call, const struct query_series *series, cons
 		      struct error *err)
 {
 	char type[PROFILE_TYPE_TEXT_MAX] = "", unit[QUERY_UNIT_MAX];
-	struct json_writer json = {.out = &call->response->body};
+	struct json_writer json = call_json(call);
 	json_begin_object(&json);
 	json_member_cstring(&json, "type", series->type.name[0] ? profile_type_format(&series->type, type) : "");
 	json_member_cstring(&json, "unit", series->rate ? query_series_unit(series, unit) : series->type.sample_unit);

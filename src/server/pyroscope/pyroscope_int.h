@@ -44,6 +44,7 @@ struct pyroscope {
 	struct query_stats stats;
 	int64_t started_ns;
 	bool unimplemented;   /* why it failed */
+	bool has_headers;     /* those that say what the response is of have been added */
 	struct budget budget; /* in the background; otherwise it is the response's */
 };
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
@@ -53,6 +54,10 @@ void pyroscope_init_background(struct pyroscope *p, struct server *server, struc
 /* Keeps the account of the call and adds its headers; r is its outcome, and returned, unless the query had to end by its
  * budget. */
 int pyroscope_finish(struct pyroscope *p, int r, struct error *err);
+/* Into the body of the response, which is sent while it is written, as call_json() and call_sink() of server/api. */
+struct format_sink;
+struct json_writer pyroscope_json(struct pyroscope *p);
+struct format_sink pyroscope_sink(struct pyroscope *p);
 
 /* Texts live in p->arena, of which alone it makes use. form: of the request (pyroscope/messages.c). -EBADMSG, -EINVAL. */
 int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pb_json_message *form,

@@ -219,7 +219,7 @@ static int render_json(struct render *render, const struct pyroscope_request *in
 		r = read_timelines(render, in, step_s, &whole, &groups, err);
 	if (r < 0)
 		return r;
-	struct json_writer json = {.out = &render->response->body};
+	struct json_writer json = pyroscope_json(&render->p);
 	pyroscope_begin_flamebearer(&json, &flamebearer);
 	pyroscope_write_metadata(&json, "single", flame->type, flame->unit);
 	json_key(&json, "timeline");
@@ -239,7 +239,8 @@ static int render_pprof(struct render *render, const struct pyroscope_request *i
 	render->response->content_type = "application/octet-stream";
 	render->response->no_compress = true;
 	net_response_header(render->response, "Content-Disposition", "attachment; filename=\"profile.pb.gz\"");
-	return pprof_encode(profile, &(struct format_options){.compress = true}, &render->response->body, err);
+	struct format_sink sink = pyroscope_sink(&render->p);
+	return pprof_write(profile, &sink, err);
 }
 
 static int render_collapsed(struct render *render, const struct pyroscope_request *in, struct error *err)
@@ -249,7 +250,8 @@ static int render_collapsed(struct render *render, const struct pyroscope_reques
 	if (r < 0 || !profile->sample_type_count)
 		return r;
 	render->response->content_type = "text/plain; charset=utf-8";
-	return folded_encode(profile, &(struct format_options){0}, &render->response->body, err);
+	struct format_sink sink = pyroscope_sink(&render->p);
+	return folded_write(profile, &(struct format_options){0}, &sink, err);
 }
 
 static int render_dot(struct render *render, const struct pyroscope_request *in, struct error *err)
@@ -296,7 +298,7 @@ static int answer_render_diff(struct render *render, struct error *err)
 		r = flamebearer_of_diff(diff, nodes_max, &flamebearer, err);
 	if (r < 0)
 		return r;
-	struct json_writer json = {.out = &render->response->body};
+	struct json_writer json = pyroscope_json(&render->p);
 	pyroscope_begin_flamebearer(&json, &flamebearer);
 	pyroscope_write_metadata(&json, "double", diff->tree->type, diff->tree->unit);
 	return pyroscope_end_flamebearer(&json, &flamebearer, err);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/sum.h"
 #include "base/time.h"
+#include "format/format.h"
 #include "profile/merge.h"
 #include "render/report.h"
 #include "server/pyroscope/pyroscope_int.h"
@@ -47,14 +48,49 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 	return query_budget_begin(server, p->tenant, &p->query, response, err);
 }
 
+static void add_headers(struct pyroscope *p)
+{
+	if (!p->response || p->has_headers)
+		return;
+	p->has_headers = true;
+	if (p->stats.read.partial)
+		net_response_header(p->response, "X-Wick-Partial", p->stats.read.why);
+	if (p->stats.read.saturated)
+		net_response_header(p->response, "X-Wick-Warning", SUM_WARNING);
+}
+
+static int flush(void *context)
+{
+	struct pyroscope *p = context;
+	add_headers(p);
+	return net_response_flush(p->response);
+}
+
+static int flush_sink(void *context, struct bytes bytes, struct error *err)
+{
+	int r = flush(context);
+	return r < 0 ? error_set_errno(err, r, "cannot send the response") : 0;
+}
+
+struct json_writer pyroscope_json(struct pyroscope *p)
+{
+	return (struct json_writer){
+		.out = &p->response->body, .drain = net_response_is_sent_early(p->response) ? flush : NULL, .context = p};
+}
+
+struct format_sink pyroscope_sink(struct pyroscope *p)
+{
+	return (struct format_sink){
+		.out = &p->response->body, .flush = net_response_is_sent_early(p->response) ? flush_sink : NULL, .context = p};
+}
+
 int pyroscope_finish(struct pyroscope *p, int r, struct error *err)
 {
 	r = query_budget_end(p->server, p->tenant, p->response ? p->response->budget : &p->budget, p->response, r, err);
-	if (!r && p->stats.read.partial && p->response)
-		net_response_header(p->response, "X-Wick-Partial", p->stats.read.why);
-	if (!r && p->stats.read.saturated && p->response)
-		net_response_header(p->response, "X-Wick-Warning", SUM_WARNING);
-	query_account(p->server, p->tenant, p->request, &p->stats, time_monotonic_ns() - p->started_ns, r, err);
+	if (!r)
+		add_headers(p);
+	int64_t waited_ns = p->response ? net_response_waited_ns(p->response) : 0;
+	query_account(p->server, p->tenant, p->request, &p->stats, time_monotonic_ns() - p->started_ns - waited_ns, r, err);
 	arena_release(&p->arena);
 	if (p->response)
 		return r;

@@ -14,6 +14,7 @@
 #include "server/stores/snapshots.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@
 #include "base/order.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "codec/input.h"
 #include "codec/json.h"
 #include "control/protocol.h"
 
@@ -262,6 +264,30 @@ int snapshots_read(struct snapshots *snapshots, const char *id, int64_t now_ns, 
 		return error_set(err, r, "%s", why.message);
 	drop_damaged(snapshots, id, path, why.message);
 	return r == -ENOENT ? not_there(id, err) : error_set(err, -ENOENT, "snapshot '%.40s' is damaged and was set aside", id);
+}
+
+/* What gzip says at its end of how long it is unpacked; snapshots are shorter than 4 GiB. */
+static uint64_t plain_bytes(struct bytes gzip)
+{
+	const uint8_t *end = gzip.data + gzip.len;
+	return gzip.len < 4 ? 0 : end[-4] | end[-3] << 8 | end[-2] << 16 | (uint64_t)end[-1] << 24;
+}
+
+int snapshots_open_file(struct snapshots *snapshots, const char *id, int64_t now_ns, bool unpacked, struct input **ret,
+			uint64_t *ret_bytes, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer file = {0};
+	char path[PATH_MAX];
+	int r = snapshots_read(snapshots, id, now_ns, &file, err);
+	if (r == 0)
+		r = path_of(snapshots, id, path, err);
+	if (r < 0)
+		return r;
+	*ret_bytes = unpacked ? plain_bytes(buffer_bytes(&file)) : file.len;
+	if (unpacked)
+		return input_open(path, *ret_bytes, ret, err);
+	int fd = io_open(path, O_RDONLY, 0, err);
+	return fd < 0 ? fd : input_from_fd(fd, path, *ret_bytes, ret, err);
 }
 
 int snapshots_remove(struct snapshots *snapshots, const char *id, struct error *err)

@@ -17,6 +17,8 @@
 #include "base/limits.h"
 #include "server/stores/noted_file.h"
 
+struct input;
+
 #define SNAPSHOTS_BYTES_DEFAULT	 (256 * MIB)
 #define SNAPSHOTS_AGE_DEFAULT_NS (90 * 24 * 3600 * 1000000000ll)
 #define SNAPSHOTS_COUNT_DEFAULT	 1000u
@@ -69,6 +71,9 @@ int snapshots_list(struct snapshots *snapshots, int64_t now_ns, size_t offset, s
 int snapshots_find(struct snapshots *snapshots, const char *id, int64_t now_ns, struct snapshot *ret, struct error *err);
 /* The gzip file, checked. -ENOENT: there is none of this id, any more, or it is damaged and was set aside. */
 int snapshots_read(struct snapshots *snapshots, const char *id, int64_t now_ns, struct buffer *ret, struct error *err);
+/* The same to be read in pieces, as it is or unpacked: *ret_bytes of them. */
+int snapshots_open_file(struct snapshots *snapshots, const char *id, int64_t now_ns, bool unpacked, struct input **ret,
+			uint64_t *ret_bytes, struct error *err);
 int snapshots_remove(struct snapshots *snapshots, const char *id, struct error *err); /* -ENOENT */
 
 struct snapshots_stats {

@@ -142,6 +142,7 @@ static int keep_answer(struct call *call, struct snapshot *snapshot, const char 
 {
 	_cleanup_(buffer_release) struct buffer document = {.max = SIZE_MAX};
 	struct buffer *answer = &call->response->body;
+	net_response_hold(call->response);
 	int r = call_answer(call, snapshot->call, err);
 	if (r == 0 && strcmp(call->response->content_type, "application/json") != 0)
 		r = error_set(err, -EINVAL, "parameter 'format': '%.40s' is not supported: snapshots are JSON",
@@ -355,8 +356,9 @@ static void add_headers(struct net_response *response, const char *tag)
 static int show(struct snapshots *snapshots, const char *id, const struct net_request *request, struct net_response *response,
 		struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer file = {0};
+	struct input *file = NULL;
 	struct snapshot snapshot;
+	uint64_t bytes;
 	char tag[SNAPSHOT_ID_SIZE + 4];
 	const char *known = net_request_header(request, "if-none-match");
 	int64_t now_ns = time_now_ns();
@@ -369,21 +371,18 @@ static int show(struct snapshots *snapshots, const char *id, const struct net_re
 		response->status = 304;
 		return 0;
 	}
-	r = snapshots_read(snapshots, id, now_ns, &file, err);
 	bool is_packed = net_request_takes_gzip(request);
-	response->body.max = PLAIN_BYTES_MAX;
-	if (r == 0 && !is_packed)
-		r = gzip_decompress(buffer_bytes(&file), &response->body, err);
+	r = snapshots_open_file(snapshots, id, now_ns, !is_packed, &file, &bytes, err);
 	if (r < 0)
 		return r;
+	response->body.max = PLAIN_BYTES_MAX;
+	r = net_response_input(response, file, bytes);
+	if (r < 0)
+		return error_set_errno(err, r, "cannot send the snapshot");
 	add_headers(response, tag);
 	response->content_type = is_view(&snapshot) ? API_VIEW_TYPE : "application/json";
-	if (!is_packed)
-		return 0;
-	net_response_header(response, "Content-Encoding", "gzip");
-	buffer_release(&response->body);
-	response->body = file;
-	buffer_init(&file, 0);
+	if (is_packed)
+		net_response_header(response, "Content-Encoding", "gzip");
 	return 0;
 }
 

@@ -23,6 +23,7 @@
 #define QUESTION_BYTES_MAX    (64 * KIB)
 #define SYMBOLICATE_BYTES_MAX (16 * MIB) /* all addresses of a profile come at once */
 #define LINK_BYTES_MAX	      1024
+#define STALL_SECONDS	      300 /* a page that takes in a large profile may not read for a while */
 #define ONCE_PREFIX	      "/once/"
 
 /* ---- who may ---- */
@@ -238,6 +239,8 @@ static int listen_here(struct local_viewer *viewer, const char *listen, struct e
 					     .routes = viewer->routes,
 					     .body_max = QUESTION_BYTES_MAX,
 					     .connections_max = 64,
+					     .answer_bytes_max = JSON_BYTES_MAX + PLAIN_BYTES_MAX,
+					     .stall_seconds_max = STALL_SECONDS,
 					     .slow_workers = 2,
 					     .authorize = authorize,
 					     .context = viewer};
