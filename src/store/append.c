@@ -261,7 +261,7 @@ static int write_delta(struct local_store *store, struct delta_mark *to, const s
 	if (r == 0 && store->payload.len >= COMPRESS_FROM)
 		r = log_compress(buffer_bytes(&store->payload), &store->compressed, &raw_len, err);
 	if (r < 0)
-		return r == -E2BIG ? -EDQUOT : r;
+		return r;
 	r = log_record_put(&store->log, store->sequence + 1, buffer_bytes(raw_len ? &store->compressed : &store->payload),
 			   raw_len, &store->pending, err);
 	if (r < 0)
@@ -415,7 +415,7 @@ static int append_repaired(struct local_store *store, struct appending *a)
 	bool repaired;
 	int r = record_encode(a->profile, a->options, &payload, &repaired, a->err);
 	if (r < 0)
-		return r == -E2BIG ? -EDQUOT : r;
+		return r;
 	r = record_decode(buffer_bytes(&payload), &record, a->err);
 	if (r < 0)
 		return r;
@@ -440,11 +440,11 @@ static int check_profile(const struct local_store *store, struct appending *a)
 		return error_set(err, -EINVAL, "the profile has samples but no sample type");
 	if (options->labels && options->labels->count > LIMIT_LABELS_PER_SERIES) {
 		a->batch.reason = STORE_REFUSED_LABELS;
-		return error_set(err, -EDQUOT, "more than %d labels", LIMIT_LABELS_PER_SERIES);
+		return error_set(err, -E2BIG, "more than %d labels", LIMIT_LABELS_PER_SERIES);
 	}
 	if (profile->stack_count > store->options.stacks_max) {
 		a->batch.reason = STORE_REFUSED_STACKS;
-		return error_set(err, -EDQUOT, "stacks limit: the profile has %zu stacks, the limit is %zu; send it in parts",
+		return error_set(err, -E2BIG, "stacks limit: the profile has %zu stacks, the limit is %zu; send it in parts",
 				 profile->stack_count, store->options.stacks_max);
 	}
 	return 0;

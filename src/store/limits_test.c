@@ -137,7 +137,7 @@ static void test_stacks(void **state)
 	struct profile *profile = test_profile_random(200);
 	assert_true(profile->stack_count > 50);
 	struct store_append_options append_options = {.received_ns = TEST_EPOCH};
-	assert_int_equal(store_append(store, profile, &append_options, NULL, &err), -EDQUOT);
+	assert_int_equal(store_append(store, profile, &append_options, NULL, &err), -E2BIG);
 	assert_non_null(strstr(err.message, "stacks limit"));
 	profile_free(profile);
 	store_get_stats(store, &stats);
@@ -175,7 +175,7 @@ static void test_reasons(void **state)
 	for (size_t i = 0; i < 60; i++)
 		labels[i] = (struct profile_label){.key = test_string(profile, "k%zu", i), .value = test_string(profile, "v")};
 	assert_int_equal(profile_add_label_set(profile, labels, 60, &profile->samples[0].labels, NULL), 0);
-	assert_int_equal(store_append(store, profile, &append_options, NULL, NULL), -EDQUOT);
+	assert_int_equal(store_append(store, profile, &append_options, NULL, NULL), -E2BIG);
 	profile_free(profile);
 	assert_int_equal(profile_new(&profile, NULL), 0);
 	assert_int_equal(profile_add_sample(profile, &(struct profile_sample){0}, NULL, NULL), 0);

@@ -52,7 +52,7 @@ struct store_options {
 				     twice that */
 	size_t series_max;	  /* 0 = default, 200,000 series in the head; samples of further ones are rejected */
 	size_t stacks_max;	/* 0 = default, 1,000,000 stacks in the head: cut when there are as many; a profile with more by
-				   itself is      -EDQUOT */
+				   itself is -E2BIG */
 	int64_t late_window_ns; /* samples older than this on arrival are rejected; 0 = default, the retention age; negative =
 				   none are. Samples more than STORE_FUTURE_NS in the future always are */
 	/* Stores that share this lock run compaction and retention one at a time, to bound memory; NULL = none. */
@@ -108,7 +108,8 @@ enum store_refusal {
 	STORE_REFUSAL_COUNT,
 };
 extern const char *const store_refusal_names[STORE_REFUSAL_COUNT]; /* "late", "future" ... for metrics */
-/* -EINVAL the profile cannot be stored, -EDQUOT a limit (named), -ENOSPC, -EIO: not stored. The limit of series is no error:
+/* -EINVAL the profile cannot be stored, -E2BIG it is too large for a limit (named) and will be so again, -EDQUOT the same of
+ * what the store holds, so that there may be room later, -ENOSPC, -EIO: not stored. The limit of series is no error:
  * what is of a known series is stored. */
 int store_append(struct store *store, const struct profile *profile, const struct store_append_options *options,
 		 struct store_append_result *ret, struct error *err);

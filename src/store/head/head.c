@@ -214,7 +214,7 @@ static int find_labels(struct preparation *prep, uint32_t set)
 	int r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
 	if (r == -E2BIG) {
 		prep->batch->reason = STORE_REFUSED_LABELS;
-		return -EDQUOT;
+		return r;
 	}
 	if (r < 0)
 		return r;
@@ -758,7 +758,7 @@ static int prepare(struct preparation *prep)
 	prep->batch->count = prep->at - head->end.samples;
 	pthread_rwlock_unlock(&head->lock);
 	preparation_release(prep);
-	return r == -E2BIG ? -EDQUOT : r;
+	return r;
 }
 
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
