@@ -16,7 +16,7 @@ import { startServer, request, temporaryDirectory, test, skip, finish } from '..
 
 const { DuckDBInstance } = createRequire(new URL('../package.json', import.meta.url))('@duckdb/node-api');
 const hour = 3600000,
-	count = Number(process.env.ORACLE_QUERIES ?? (process.env.WICK_TEST_FULL ? 200 : 40)),
+	count = Number(process.env.ORACLE_QUERIES ?? (process.env.WICK_TEST_FULL ? 200 : 80)),
 	seed = Number(process.env.ORACLE_SEED ?? 1);
 const only = process.env.ORACLE_QUERY === undefined ? null : Number(process.env.ORACLE_QUERY);
 const start = Number(process.env.ORACLE_START ?? Math.floor((Date.now() - 9 * hour) / hour) * hour),
