@@ -111,16 +111,18 @@ help:
 
 # Unit tests are compiled and linked for what they are, run once or twice: without optimization, which takes a third of the time, and by LLVM's linker where it
 # is installed, which takes a third of that of binutils; and without debug information, which is most of what the linker writes: for a debugger,
-# make TEST_CFLAGS=-O0 TEST_LDFLAGS= build/test/... What is tested is compiled as ever. Those of folders that sample are part of what is sampled.
+# make TEST_CFLAGS=-O0 TEST_STRIP= build/test/... What is tested is compiled as ever. Those of folders that sample are part of what is sampled, and one
+# takes its own debug information for input.
 ifeq ($(SAN)$(FUZZ),)
 TEST_CFLAGS  := -O0 -g0 -U_FORTIFY_SOURCE -Wno-format-truncation
-TEST_LDFLAGS := $(if $(shell command -v ld.lld),-fuse-ld=lld) -Wl,--strip-debug
-AS_SAMPLED   := $(O)/obj/src/agent/%_test.o $(O)/obj/src/unwind/%_test.o
+TEST_LDFLAGS := $(if $(shell command -v ld.lld),-fuse-ld=lld)
+TEST_STRIP   := -Wl,--strip-debug
+AS_SAMPLED   := $(O)/obj/src/agent/%_test.o $(O)/obj/src/unwind/%_test.o $(O)/obj/src/elf/extract_test.o
 endif
 
 # ---- flags stamp: a change of flags rebuilds everything -----------------------------------------------------------------------------
 STAMP := $(O)/flags
-FLAGS_NOW := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS) $(TEST_CFLAGS) $(TEST_LDFLAGS)
+FLAGS_NOW := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS) $(TEST_CFLAGS) $(TEST_LDFLAGS) $(TEST_STRIP)
 ifneq ($(FLAGS_NOW),$(file <$(STAMP)))
 $(shell mkdir -p $(O))
 $(file >$(STAMP),$(FLAGS_NOW))
@@ -147,7 +149,7 @@ $(O)/lib/$(1).a: $(call objects_of,$(1)) $(EXTRA_$(1))
 $(O)/test/$(1)/%_test: $(O)/obj/src/$(1)/%_test.o $(call libs_upto,$(UNDER_$(1)))
 	$$(call say,LINK,$$@)
 	@mkdir -p $$(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(TEST_LDFLAGS) -o $$@ $$< -Wl,--start-group $(call libs_upto,$(UNDER_$(1))) -Wl,--end-group -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(TEST_LDFLAGS) $$(if $$(filter $(AS_SAMPLED),$$<),,$(TEST_STRIP)) -o $$@ $$< -Wl,--start-group $(call libs_upto,$(UNDER_$(1))) -Wl,--end-group -lcmocka $(LDLIBS)
 .PHONY: check-$(1)
 check-$(1): $(call tests_of,$(1))
 	$(Q)tests/run $(patsubst src/%.c,unit/%,$(wildcard src/$(1)/*_test.c src/$(1)/*/*_test.c))
