@@ -11,6 +11,8 @@ import { gunzipSync } from 'node:zlib';
 import { startServer, request, readColumns, temporaryDirectory, test, finish } from '../harness.mjs';
 
 const STACKS = process.env.WICK_TEST_FULL ? 40000 : 16000,
+	// More than what sockets hold of a response that nobody reads.
+	LARGE = 40000,
 	DEPTH = 14,
 	MIB = 1024 * 1024;
 const directory = temporaryDirectory();
@@ -24,7 +26,7 @@ const different = (seed, count) => {
 		return `${frames.join(';')} ${1 + (next() % 100)}`;
 	});
 };
-const start = async (name, config) => {
+const start = async (name, config, more = []) => {
 	writeFileSync(`${directory}/${name}.yaml`, `${config}queries: {memory: 2G}\nlimits: {query_memory: 1G}\n`);
 	const server = await startServer(`${directory}/${name}`, ['--config', `${directory}/${name}.yaml`]);
 	server.get = (path, options) => request(server.port, 'GET', path, options);
@@ -34,6 +36,7 @@ const start = async (name, config) => {
 		['a', different(1, STACKS)],
 		['b', different(2, STACKS / 4)],
 		['c', ['main;small 7']],
+		...more,
 	]) {
 		const r = await server.get('/healthz');
 		assert.equal(r.status, 200);
@@ -87,7 +90,7 @@ const same = (body) => {
 	return JSON.stringify(rest);
 };
 
-const server = await start('usual', 'responses: {stall: 2s}\n'),
+const server = await start('usual', 'responses: {stall: 2s}\n', [['large', different(3, LARGE)]]),
 	client = http2.connect(server.url);
 const diff = `/api/v1/diff?query=${of('a')}&base=${of('b')}&${range}&max_nodes=0`,
 	pipeline = `/api/v1/pipeline?q=${of('a')}&${range}&max_nodes=0`,
@@ -214,10 +217,12 @@ await test('a reader that is slow, and not for want of reading, gets all of it',
 	assert.ok(body.equals(expected));
 });
 // Pauses for longer than a client may, and goes on as if nothing had been.
-const PAUSE_MS = 6000;
+const PAUSE_MS = 6000,
+	kept = await request(server.port, 'POST', `/api/v1/snapshots?query=${of('large')}&${range}&max_nodes=0`),
+	long = [query('flame', 'large'), `/api/v1/snapshots/${JSON.parse(kept.body).id}`];
 await test('a reader that stops is cut off, and sees it: HTTP/1.1 by node', async () => {
 	const before = await server.metric('stalled_total');
-	for (const path of [query('flame'), snapshot]) {
+	for (const path of long) {
 		const outcome = await new Promise((resolve) =>
 			http
 				.get({ host: '127.0.0.1', port: server.port, path, agent: false }, (response) => {
@@ -239,7 +244,7 @@ await test('... and HTTP/2', async () => {
 	const before = await server.metric('stalled_total'),
 		other = http2.connect(server.url);
 	other.on('error', () => {});
-	for (const path of [query('flame'), snapshot]) {
+	for (const path of long) {
 		const outcome = await new Promise((resolve) => {
 			const stream = other.request({ ':path': path });
 			stream.once('data', () => {
@@ -259,7 +264,7 @@ await test('... and curl', () => {
 		['--http1.1', [18, 56]],
 		['--http2-prior-knowledge', [18, 56, 92]], // where curl itself reads nothing any more, it is the connection that ends
 	])
-		for (const path of [query('flame'), snapshot]) {
+		for (const path of long) {
 			const script = `{ curl -s ${version} '${server.url}${path}'; echo $? >&2; } | { sleep ${PAUSE_MS / 1000}; cat >/dev/null; }`,
 				r = spawnSync('sh', ['-c', script], { encoding: 'utf8' });
 			assert.ok(codes.includes(Number(r.stderr)), `curl ${version} ${path} ended with ${r.stderr}`);
