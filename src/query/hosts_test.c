@@ -402,6 +402,15 @@ static void test_lists(void **state)
 	assert_int_equal(find(&names, "kernel")->samples, 12 * TIMES);
 	assert_int_equal(find(&names, "zone")->hosts, 5);
 	query_names_release(&names);
+	/* One series has a zone of its own; those of hosts are left out. */
+	query.own_labels = true;
+	assert_int_equal(query_label_names(store, &query, &names, NULL, NULL), 0);
+	assert_null(find(&names, "kernel"));
+	assert_int_equal(find(&names, "zone")->hosts, 0);
+	assert_int_equal(find(&names, "zone")->series, 1);
+	assert_int_equal(find(&names, "zone")->values, 1);
+	query_names_release(&names);
+	query.own_labels = false;
 	check_values(store, "process_cpu", "zone", "a:3:6 b:3:6 c:1:2 own:0:1 ");
 	check_values(store, "process_cpu{host_name=\"h3\"}", "zone", "a:1:2 b:1:2 ");
 	check_values(store, "process_cpu{zone=\"c\"}", "kernel", "2:1:2 ");

@@ -117,7 +117,7 @@ static int names_read(struct store *store, const struct query *query, list_funct
 		r = list(store, &scan.select, names_on_item, &build, &scan.read, err);
 	else
 		r = store_list_values(store, &scan.select, label, prefix, names_on_item, &build, &scan.read, err);
-	if (!r && list != store_list_types)
+	if (!r && list != store_list_types && !query->own_labels)
 		r = names_add_hosts(store, &scan.select, label, prefix, &build, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, started, err);
 	return r < 0 ? r : names_finish(&build, limit, ret, err);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
 #include "base/text.h"
@@ -244,32 +243,19 @@ static int write_cardinality(struct call *call, struct query_names *types, struc
 	return r;
 }
 
-/* Labels of hosts make no series. */
-static void drop_of_hosts(struct query_names *labels)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < labels->count; i++) {
-		if (labels->items[i].hosts)
-			mem_free(labels->items[i].name);
-		else
-			labels->items[kept++] = labels->items[i];
-	}
-	labels->count = kept;
-}
-
 /* Which labels make how many series: the labels of most values first, with the values that most series have. */
 static int answer_cardinality(struct call *call, struct error *err)
 {
 	uint64_t limit = call_count(call, "limit", CARDINALITY_VALUES, VALUES_LIMIT_DEFAULT);
 	_cleanup_(query_names_release) struct query_names types = {0}, labels = {0};
 	int r = call->failed;
+	call->query.own_labels = true;
 	if (!r)
 		r = query_types(call->tenant->store, &call->query, &types, &call->stats, err);
 	if (!r)
 		r = query_label_names(call->tenant->store, &call->query, &labels, &call->stats, err);
 	if (r < 0)
 		return r;
-	drop_of_hosts(&labels);
 	sort_array(labels.items, labels.count, compare_values);
 	struct json_writer json = {.out = &call->response->body};
 	r = write_cardinality(call, &types, &labels, (size_t)limit, &json, err);
