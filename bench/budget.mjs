@@ -2,25 +2,17 @@
 // The figures of bench/budget.sh. CPU time and memory are those of the server's process, by /proc; its memory is what a query adds to what was resident.
 import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
-import { startServer, request, temporaryDirectory } from '../tests/harness.mjs';
+import { differentStacks, forgetPeak, memoryOf, startServer, request, temporaryDirectory } from '../tests/harness.mjs';
 
 const at = process.argv.indexOf('--stacks'),
 	stacks = at > 0 ? Number(process.argv[at + 1]) : 205000,
+	MIB = 1024 * 1024,
 	DEPTH = 12,
 	CHUNK = 50000,
 	ROUNDS = 3,
 	directory = temporaryDirectory();
 
-// No two stacks have more than two frames in common.
-function different(seed, count) {
-	let x = seed;
-	const next = () => (x = (Math.imul(x, 1664525) + 1013904223) >>> 0);
-	return Array.from({ length: count }, () => {
-		const frames = ['main', `service${next() % 17}`];
-		while (frames.length < DEPTH) frames.push(`pkg/f${next() % 20000}`);
-		return `${frames.join(';')} ${1 + (next() % 100)}`;
-	});
-}
+const different = (seed, count) => differentStacks(seed, count, DEPTH);
 async function start(name, config) {
 	writeFileSync(`${directory}/${name}.yaml`, config);
 	const server = await startServer(`${directory}/${name}`, ['--config', `${directory}/${name}.yaml`]);
@@ -30,8 +22,8 @@ async function start(name, config) {
 		const fields = proc('stat').replace(/.*\) /, '').split(' ');
 		return (Number(fields[11]) + Number(fields[12])) * 10;
 	};
-	server.memory = (what) => Number(proc('status').match(new RegExp(`${what}:\\s+(\\d+)`))[1]) / 1024;
-	server.forgetPeak = () => writeFileSync(`/proc/${server.child.pid}/clear_refs`, '5');
+	server.memory = (what) => memoryOf(server.child.pid, what) / MIB;
+	server.forgetPeak = () => forgetPeak(server.child.pid);
 	server.push = async (side, lines) => {
 		const r = await request(server.port, 'POST', `/api/v1/ingest?format=folded&name=process_cpu&label=side%3D${side}`, { body: Buffer.from(lines.join('\n')) });
 		if (r.status !== 200) throw new Error(`ingest: ${r.status} ${r.body}`);

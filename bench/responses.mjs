@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures of bench/responses.sh. Memory is that of the server's process, by /proc.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import http from 'node:http';
 import http2 from 'node:http2';
 import net from 'node:net';
-import { startServer, request, temporaryDirectory } from '../tests/harness.mjs';
+import { differentStacks, forgetPeak, memoryOf, startServer, request, temporaryDirectory } from '../tests/harness.mjs';
 
 const at = process.argv.indexOf('--stacks'),
 	stacks = at > 0 ? Number(process.argv[at + 1]) : 205000,
@@ -15,28 +15,18 @@ const at = process.argv.indexOf('--stacks'),
 	ROUNDS = 3,
 	directory = temporaryDirectory();
 
-// No two stacks have more than two frames in common.
-function different(seed, count) {
-	let x = seed;
-	const next = () => (x = (Math.imul(x, 1664525) + 1013904223) >>> 0);
-	return Array.from({ length: count }, () => {
-		const frames = ['main', `service${next() % 17}`];
-		while (frames.length < DEPTH) frames.push(`pkg/f${next() % 20000}`);
-		return `${frames.join(';')} ${1 + (next() % 100)}`;
-	});
-}
 async function start(name) {
 	writeFileSync(`${directory}/${name}.yaml`, config);
 	const server = await startServer(`${directory}/${name}`, ['--config', `${directory}/${name}.yaml`]);
-	server.memory = (what) => Number(readFileSync(`/proc/${server.child.pid}/status`, 'utf8').match(new RegExp(`${what}:\\s+(\\d+)`))[1]) / 1024;
-	server.forgetPeak = () => writeFileSync(`/proc/${server.child.pid}/clear_refs`, '5');
+	server.memory = (what) => memoryOf(server.child.pid, what) / MIB;
+	server.forgetPeak = () => forgetPeak(server.child.pid);
 	for (const [side, count] of [
 		['a', stacks],
 		['c', 100],
 	])
 		for (let i = 0; i < count; i += CHUNK) {
 			const r = await request(server.port, 'POST', `/api/v1/ingest?format=folded&name=process_cpu&label=side%3D${side}`, {
-				body: Buffer.from(different(1000 + i, Math.min(CHUNK, count - i)).join('\n')),
+				body: Buffer.from(differentStacks(1000 + i, Math.min(CHUNK, count - i), DEPTH).join('\n')),
 			});
 			if (r.status !== 200) throw new Error(`ingest: ${r.status} ${r.body}`);
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tests written in JavaScript share: named checks, the closing line, a server to talk to.
 import { spawn, spawnSync } from 'node:child_process';
-import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -100,6 +100,21 @@ export async function startServer(directory, options = [], before = ':') {
 			child.kill(signal);
 		});
 	return { port, url: `http://127.0.0.1:${port}`, child, stop, log: () => log };
+}
+
+// Memory of a process by /proc, in bytes: VmRSS what is resident, VmHWM the most since the start or forgetPeak().
+export const memoryOf = (pid, what) => Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(new RegExp(`${what}:\\s+(\\d+) kB`))[1]) * 1024;
+export const forgetPeak = (pid) => writeFileSync(`/proc/${pid}/clear_refs`, '5');
+
+// Folded stacks, the same for a seed, of which no two have more than two frames in common: the worst that there is for what puts stacks together.
+export function differentStacks(seed, count, depth, functions = 20000) {
+	let x = seed;
+	const next = () => (x = (Math.imul(x, 1664525) + 1013904223) >>> 0);
+	return Array.from({ length: count }, () => {
+		const frames = ['main', `service${next() % 17}`];
+		while (frames.length < depth) frames.push(`pkg/f${next() % functions}`);
+		return `${frames.join(';')} ${1 + (next() % 100)}`;
+	});
 }
 
 // A request over node's own HTTP/1.1 client; resolves with status, headers and the body as a Buffer. On a connection of its own: one that is kept for

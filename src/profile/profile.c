@@ -574,6 +574,17 @@ int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t loc
 	return need_stack_slots(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
 }
 
+/* One frame more: the stack that is there, or a new one. first_new: what is added from here on; what hangs below that is new as
+ * well, and need not be looked for. */
+static inline int grow_stack(struct profile *profile, uint32_t *stack, uint32_t location, uint32_t first_new, struct error *err)
+{
+	assert(location < profile->location_count);
+	uint32_t id = *stack < first_new ? find_stack(profile, *stack, location) : 0;
+	int r = id ? 0 : add_new_stack(profile, *stack, location, &id, err);
+	*stack = id;
+	return r;
+}
+
 int profile_add_stack_frames(struct profile *profile, uint32_t parent, const uint32_t *locations, size_t count,
 			     uint32_t *ret_stacks, struct error *err)
 {
@@ -582,19 +593,13 @@ int profile_add_stack_frames(struct profile *profile, uint32_t parent, const uin
 		return -ENOMEM;
 	if (budget_poll())
 		return error_nomem(err);
-	/* What hangs below a new entry is new as well. */
 	uint32_t stack = parent, first_new = (uint32_t)profile->stack_count;
-	for (size_t i = 0; i < count; i++) {
-		assert(locations[i] < profile->location_count);
-		uint32_t id = stack < first_new ? find_stack(profile, stack, locations[i]) : 0;
-		if (id == 0) {
-			int r = add_new_stack(profile, stack, locations[i], &id, err);
-			if (r < 0)
-				return r;
-		}
-		ret_stacks[i] = stack = id;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		r = grow_stack(profile, &stack, locations[i], first_new, err);
+		ret_stacks[i] = stack;
 	}
-	return 0;
+	return r;
 }
 
 int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,
@@ -604,20 +609,12 @@ int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locati
 		return error_set(err, -E2BIG, "a stack of %zu frames is deeper than %d, the limit", count, LIMIT_STACK_DEPTH);
 	if (need_stack_slots(profile, err) < 0)
 		return -ENOMEM;
-	/* What hangs below a new entry is new as well. */
 	uint32_t stack = 0, first_new = (uint32_t)profile->stack_count;
-	for (size_t i = count; i-- > 0;) {
-		assert(locations[i] < profile->location_count);
-		uint32_t id = stack < first_new ? find_stack(profile, stack, locations[i]) : 0;
-		if (id == 0) {
-			int r = add_new_stack(profile, stack, locations[i], &id, err);
-			if (r < 0)
-				return r;
-		}
-		stack = id;
-	}
+	int r = 0;
+	for (size_t i = count; r == 0 && i-- > 0;)
+		r = grow_stack(profile, &stack, locations[i], first_new, err);
 	*ret_id = stack;
-	return 0;
+	return r;
 }
 
 /* ---- links and samples ---- */

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import http2 from 'node:http2';
 import net from 'node:net';
-import { startServer, request, readColumns, temporaryDirectory, test, finish } from '../harness.mjs';
+import { differentStacks, memoryOf, startServer, request, readColumns, temporaryDirectory, test, finish } from '../harness.mjs';
 
 const STACKS = 40000,
 	DEPTH = 14,
@@ -28,16 +28,7 @@ const start = async (name, config) => {
 		},
 	};
 };
-// The same each time; no two have more than two frames in common.
-const different = (seed, count) => {
-	let x = seed;
-	const next = () => (x = (Math.imul(x, 1664525) + 1013904223) >>> 0);
-	return Array.from({ length: count }, () => {
-		const frames = ['main', 'serve'];
-		while (frames.length < DEPTH) frames.push(`f${next() % 5000}`);
-		return `${frames.join(';')} ${1 + (next() % 100)}`;
-	});
-};
+const different = (seed, count) => differentStacks(seed, count, DEPTH, 5000);
 const time = 'from=now-1h&to=now%2B1h',
 	of = (side) => `process_cpu%7Bside%3D%22${side}%22%7D`,
 	flame = (side) => `/api/v1/query?query=${of(side)}&${time}`,
@@ -154,7 +145,7 @@ await test('a response that waits to be read is no memory of queries any more', 
 	assert.ok(await until(async () => (await metric(server, 'wick_http_responses_bytes')) === 0));
 });
 await test('four of the worst queries at a time beside ingest stay within the limit', async () => {
-	const peak = () => Number(readFileSync(`/proc/${server.child.pid}/status`, 'utf8').match(/VmHWM:\s+(\d+) kB/)[1]) * 1024;
+	const peak = () => memoryOf(server.child.pid, 'VmHWM');
 	const ingest = (n) => server.push({ side: `more${n}` }, different(100 + n, 2000));
 	await ingest(0);
 	const before = peak();

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { randomBytes } from 'node:crypto';
 import { createGzip, gunzipSync, gzipSync } from 'node:zlib';
 import { spawn } from 'node:child_process';
-import { startServer, request, wick, temporaryDirectory, test, finish } from '../harness.mjs';
+import { forgetPeak, memoryOf, startServer, request, wick, temporaryDirectory, test, finish } from '../harness.mjs';
 import { threadList, withProfile } from '../profiler.mjs';
 
 const KIB = 1024,
@@ -100,9 +100,8 @@ class World {
 	}
 	// The most memory that it had; forgets that first if told to.
 	peak(forget) {
-		const path = `/proc/${this.server.child.pid}`;
-		if (forget) writeFileSync(`${path}/clear_refs`, '5');
-		return Number(readFileSync(`${path}/status`, 'utf8').match(/VmHWM:\s+(\d+) kB/)[1]) * KIB;
+		if (forget) forgetPeak(this.server.child.pid);
+		return memoryOf(this.server.child.pid, 'VmHWM');
 	}
 }
 // A profile that says which hosts it is of.

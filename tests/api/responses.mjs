@@ -3,12 +3,12 @@
 // clients that do not read them may hold.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import http from 'node:http';
 import http2 from 'node:http2';
 import net from 'node:net';
 import { gunzipSync } from 'node:zlib';
-import { startServer, request, readColumns, temporaryDirectory, test, finish } from '../harness.mjs';
+import { differentStacks, memoryOf, forgetPeak, startServer, request, readColumns, temporaryDirectory, test, finish } from '../harness.mjs';
 
 const STACKS = process.env.WICK_TEST_FULL ? 40000 : 16000,
 	// More than what sockets hold of a response that nobody reads.
@@ -16,22 +16,13 @@ const STACKS = process.env.WICK_TEST_FULL ? 40000 : 16000,
 	DEPTH = 14,
 	MIB = 1024 * 1024;
 const directory = temporaryDirectory();
-// No two have more than two frames in common.
-const different = (seed, count) => {
-	let x = seed;
-	const next = () => (x = (Math.imul(x, 1664525) + 1013904223) >>> 0);
-	return Array.from({ length: count }, () => {
-		const frames = ['main', 'serve'];
-		while (frames.length < DEPTH) frames.push(`f${next() % 5000}`);
-		return `${frames.join(';')} ${1 + (next() % 100)}`;
-	});
-};
+const different = (seed, count) => differentStacks(seed, count, DEPTH, 5000);
 const start = async (name, config, more = []) => {
 	writeFileSync(`${directory}/${name}.yaml`, `${config}queries: {memory: 2G}\nlimits: {query_memory: 1G}\n`);
 	const server = await startServer(`${directory}/${name}`, ['--config', `${directory}/${name}.yaml`]);
 	server.get = (path, options) => request(server.port, 'GET', path, options);
 	server.metric = async (metric) => Number((await server.get('/metrics')).body.toString().match(new RegExp(`^wick_http_responses_${metric} (.*)$`, 'm'))[1]);
-	server.memory = (what) => Number(readFileSync(`/proc/${server.child.pid}/status`, 'utf8').match(new RegExp(`${what}:\\s+(\\d+) kB`))[1]) * 1024;
+	server.memory = (what) => memoryOf(server.child.pid, what);
 	for (const [side, lines] of [
 		['a', different(1, STACKS)],
 		['b', different(2, STACKS / 4)],
@@ -308,7 +299,7 @@ await test('readers without a window, and readers that do not read, hold little 
 	const made = await request(busy.port, 'POST', `/api/v1/snapshots?query=${of('a')}&${range}&max_nodes=0`),
 		kept = `/api/v1/snapshots/${JSON.parse(made.body).id}`;
 	assert.ok((await busy.get(kept)).body.length > 256 * STACKS);
-	writeFileSync(`/proc/${busy.child.pid}/clear_refs`, '5');
+	forgetPeak(busy.child.pid);
 	const before = busy.memory('VmRSS'),
 		other = http2.connect(busy.url, { settings: { initialWindowSize: 0 } }),
 		sockets = [];

@@ -5,18 +5,7 @@
 
 #include "codec/protobuf.h"
 #include "format/otlp/otlp.h"
-
-static size_t begin(struct buffer *out, uint32_t field)
-{
-	size_t mark;
-	assert_int_equal(pb_begin(out, field, &mark), 0);
-	return mark;
-}
-
-static void end(struct buffer *out, size_t mark)
-{
-	assert_int_equal(pb_end(out, mark), 0);
-}
+#include "format/otlp/test_otlp.h"
 
 static void put_number(struct buffer *out, uint32_t field, uint64_t value)
 {

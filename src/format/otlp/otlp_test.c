@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "format/otlp/otlp.h"
+#include "format/otlp/test_otlp.h"
 #include "profile/type.h"
 
 /* ---- helpers ---- */
@@ -40,18 +41,6 @@ static struct buffer encode_request(const struct otlp_request *request)
 	if (otlp_encode((const struct profile *const *)request->profiles, request->count, &out, &err) < 0)
 		fail_msg("%s", err.message);
 	return out;
-}
-
-static size_t begin(struct buffer *out, uint32_t field)
-{
-	size_t mark;
-	assert_int_equal(pb_begin(out, field, &mark), 0);
-	return mark;
-}
-
-static void end(struct buffer *out, size_t mark)
-{
-	assert_int_equal(pb_end(out, mark), 0);
 }
 
 static uint32_t add_text(struct profile *profile, const char *text)
