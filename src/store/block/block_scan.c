@@ -389,23 +389,23 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 	return scan->on_run(scan->context, &run, s->err);
 }
 
-/* The end of the run that begins at `from`: runs are long, so steps double. */
+#define RUN_STEP 16
+
+/* The end of the run that begins at `from`. Each row is compared: with partitions an id comes again in the next one, with
+ * others in between, so that nothing can be skipped. */
 static size_t run_end(const int32_t *ids, size_t from, size_t count)
 {
-	size_t step = 1, low = from;
-	while (low + step < count && ids[low + step] == ids[from]) {
-		low += step;
-		step *= 2;
+	int32_t id = ids[from], differs = 0;
+	size_t to = from + 1;
+	for (; to + RUN_STEP <= count; to += RUN_STEP) {
+		for (size_t i = 0; i < RUN_STEP; i++)
+			differs |= ids[to + i] ^ id;
+		if (differs)
+			break;
 	}
-	size_t high = low + step < count ? low + step : count;
-	while (low + 1 < high) {
-		size_t middle = low + (high - low) / 2;
-		if (ids[middle] == ids[from])
-			low = middle;
-		else
-			high = middle;
-	}
-	return low + 1;
+	while (to < count && ids[to] == id)
+		to++;
+	return to;
 }
 
 static int give_rows(struct scanning *s, bool inside)

@@ -318,6 +318,32 @@ static void what_is_left_after_a_deletion_is_in_order(void **state)
 	}
 }
 
+/* A host that does next to nothing: a series has a row or two in each partition, and others lie between them. */
+static void few_rows_in_each_partition(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	struct model model = {0};
+	block_partition_ns = 5 * TEST_MINUTE;
+	for (int64_t hour = 0; hour < 24; hour++) {
+		assert_int_equal(test_append_at(store, &model, TEST_DAY_0 + hour * TEST_HOUR, TEST_HOUR, 60), 0);
+		test_cut(store);
+	}
+	test_compact(store, TEST_DAY_0 + 3 * TEST_DAY);
+	block_partition_ns = BLOCK_PARTITION_NS;
+	assert_int_equal(local_of(store)->block_count, 1);
+	assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, 5 * TEST_MINUTE);
+	test_check_blocks(store);
+	for (int64_t i = 1; i < 12; i++) {
+		int64_t from = TEST_DAY_0 + i * (TEST_HOUR + 7), to = TEST_DAY_0 + 2 * i * (TEST_HOUR + 3);
+		check_series(store, &model, from, to, "process_cpu:samples", 7 * TEST_MINUTE);
+		check_merge(store, &model, from, to, "process_cpu:samples");
+	}
+	store_close(store);
+	model_release(&model);
+	test_directory_remove(directory);
+}
+
 /* More partitions than a block may have: it has none. */
 static void too_many_partitions_are_none(void **state)
 {
@@ -467,6 +493,7 @@ int main(void)
 		cmocka_unit_test(old_and_new_blocks_are_merged),
 		cmocka_unit_test(other_partitions_are_merged),
 		cmocka_unit_test(what_is_left_after_a_deletion_is_in_order),
+		cmocka_unit_test(few_rows_in_each_partition),
 		cmocka_unit_test(too_many_partitions_are_none),
 		cmocka_unit_test(the_number_of_threads_changes_nothing),
 		cmocka_unit_test(limits_hold_for_all_threads),
