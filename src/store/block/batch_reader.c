@@ -18,15 +18,15 @@ void batch_reader_release(struct batch_reader *reader)
 	reader->file = parquet_close(reader->file);
 	for (size_t i = 0; i < BATCH_COLUMNS_MAX; i++)
 		parquet_data_release(&reader->data[i]);
-	mem_free(reader->keys);
+	mem_free(reader->order);
 	mem_free(reader->spare);
 	mem_free(reader->column);
 	mem_free(reader->bad);
 	reader->bad = NULL;
 	reader->bad_capacity = 0;
-	reader->keys = reader->spare = NULL;
+	reader->order = reader->spare = NULL;
 	reader->column = NULL;
-	reader->key_capacity = reader->spare_capacity = reader->column_capacity = 0;
+	reader->order_capacity = reader->spare_capacity = reader->column_capacity = 0;
 }
 
 int batch_reader_open(struct batch_reader *reader, struct parquet_file *file, const struct batch_column *wanted, size_t count,
@@ -51,6 +51,28 @@ int batch_reader_open(struct batch_reader *reader, struct parquet_file *file, co
 	return 0;
 }
 
+/* Rows by their ids, byte by byte: fills one of the two arrays, and returns it. */
+static uint32_t *sort_rows(const int32_t *ids, size_t count, uint32_t *order, uint32_t *spare)
+{
+	for (size_t i = 0; i < count; i++)
+		order[i] = (uint32_t)i;
+	for (unsigned shift = 0; shift < 32; shift += 8) {
+		size_t starts[257] = {0};
+		for (size_t i = 0; i < count; i++)
+			starts[((uint32_t)ids[i] >> shift & 255) + 1]++;
+		if (starts[((uint32_t)ids[0] >> shift & 255) + 1] == count)
+			continue;
+		for (size_t i = 1; i < 257; i++)
+			starts[i] += starts[i - 1];
+		for (size_t i = 0; i < count; i++)
+			spare[starts[(uint32_t)ids[order[i]] >> shift & 255]++] = order[i];
+		uint32_t *sorted = spare;
+		spare = order;
+		order = sorted;
+	}
+	return order;
+}
+
 static int order_by_first(struct batch_reader *reader, struct error *err)
 {
 	const int32_t *ids = reader->data[0].i32;
@@ -60,15 +82,10 @@ static int order_by_first(struct batch_reader *reader, struct error *err)
 		ordered = ids[i - 1] <= ids[i];
 	if (ordered)
 		return 0;
-	if (array_reserve(&reader->keys, &reader->key_capacity, count, UINT32_MAX) < 0 ||
+	if (array_reserve(&reader->order, &reader->order_capacity, count, UINT32_MAX) < 0 ||
 	    array_reserve(&reader->spare, &reader->spare_capacity, count, UINT32_MAX) < 0)
 		return error_nomem(err);
-	for (size_t i = 0; i < count; i++)
-		reader->keys[i] = (uint64_t)(uint32_t)ids[i] << 32 | i;
-	block_sort_by_high(reader->keys, reader->spare, count);
-	uint32_t *order = (uint32_t *)(void *)reader->spare;
-	for (size_t i = 0; i < count; i++)
-		order[i] = (uint32_t)reader->keys[i];
+	const uint32_t *order = sort_rows(ids, count, reader->order, reader->spare);
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < reader->column_count; i++) {
 		struct parquet_data *data = &reader->data[i];

@@ -35,14 +35,14 @@ struct batch_reader {
 	uint8_t *bad; /* by page of the batch */
 	size_t bad_capacity;
 	/* Scratch of by_first */
-	uint64_t *keys, *spare;
+	uint32_t *order, *spare;
 	uint8_t *column;
-	size_t key_capacity, spare_capacity, column_capacity;
+	size_t order_capacity, spare_capacity, column_capacity;
 };
-/* What by_first takes for a row group of so many rows, with columns of so many bytes a row together. */
-static inline uint64_t batch_reader_bytes(uint64_t rows, uint64_t row_bytes)
+/* What by_first takes for a row group of so many rows, with columns of so many bytes a row together, at most `widest` each. */
+static inline uint64_t batch_reader_bytes(uint64_t rows, uint64_t row_bytes, uint64_t widest)
 {
-	return rows * (row_bytes + 2 * sizeof(uint64_t) + sizeof(struct bytes));
+	return rows * (row_bytes + 2 * sizeof(uint32_t) + widest);
 }
 void batch_reader_init(struct batch_reader *reader);
 void batch_reader_release(struct batch_reader *reader);

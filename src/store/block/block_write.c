@@ -32,7 +32,9 @@ int block_writer_new(const struct block_write_options *options, struct block_wri
 	writer->options = *options;
 	writer->options.replaces = NULL;
 	writer->group_rows = options->group_rows ? options->group_rows : PARQUET_GROUP_ROWS;
-	assert(writer->group_rows <= GROUP_ROWS_MAX && options->level < BLOCK_LEVELS);
+	writer->sample_rows = options->sample_rows ? options->sample_rows : writer->group_rows;
+	assert(writer->group_rows <= GROUP_ROWS_MAX && writer->sample_rows <= GROUP_ROWS_MAX);
+	assert(options->level < BLOCK_LEVELS);
 	writer->directory = mem_strdup(options->directory);
 	writer->stack_max = -1;
 	writer->meta = (struct block_meta){
@@ -276,15 +278,15 @@ static const struct parquet_column numbers_column = {
 
 static int make_room_for_links(struct block_writer *writer, struct error *err)
 {
-	writer->links = mem_alloc_array(writer->group_rows, sizeof(*writer->links));
-	writer->linked = mem_alloc(writer->group_rows);
+	writer->links = mem_alloc_array(writer->sample_rows, sizeof(*writer->links));
+	writer->linked = mem_alloc(writer->sample_rows);
 	return writer->links && writer->linked ? 0 : error_nomem(err);
 }
 
 static int make_room_for_numbers(struct block_writer *writer, struct error *err)
 {
-	writer->numbers = mem_alloc_array(writer->group_rows, sizeof(*writer->numbers));
-	writer->numbered = mem_alloc(writer->group_rows);
+	writer->numbers = mem_alloc_array(writer->sample_rows, sizeof(*writer->numbers));
+	writer->numbered = mem_alloc(writer->sample_rows);
 	return writer->numbers && writer->numbered ? 0 : error_nomem(err);
 }
 
@@ -294,11 +296,13 @@ static int open_samples(struct block_writer *writer, const struct block_rows *ro
 	struct parquet_column columns[SAMPLE_COLUMNS + LINK_COLUMNS + 1];
 	bool links = writer->options.links |= rows->links != NULL, numbers = writer->options.numbers |= rows->numbers != NULL;
 	struct block_group *group = &writer->samples;
-	struct block_file_layout layout = {.file = BLOCK_SAMPLES,
-					   .columns = columns,
-					   .column_count = SAMPLE_COLUMNS,
-					   .sorted_by = sorted_by,
-					   .sorted_by_count = 3};
+	struct block_file_layout layout = {
+		.file = BLOCK_SAMPLES,
+		.columns = columns,
+		.column_count = SAMPLE_COLUMNS,
+		.sorted_by = sorted_by,
+		.sorted_by_count = 3,
+		.page_rows = writer->options.partition_ns ? block_partition_page_rows(writer->sample_rows) : 0};
 	memcpy(columns, sample_columns, sizeof(sample_columns));
 	if (links) {
 		memcpy(columns + layout.column_count, link_columns, sizeof(link_columns));
@@ -312,7 +316,7 @@ static int open_samples(struct block_writer *writer, const struct block_rows *ro
 	if (r == 0 && numbers)
 		r = make_room_for_numbers(writer, err);
 	if (r == 0)
-		r = block_group_open(group, writer->directory, &layout, writer->group_rows, writer->options.cancel, err);
+		r = block_group_open(group, writer->directory, &layout, writer->sample_rows, writer->options.cancel, err);
 	if (links)
 		group->values[TRACE].present = group->values[SPAN].present = writer->linked;
 	if (numbers)

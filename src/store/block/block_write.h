@@ -28,6 +28,7 @@ struct block_write_options {
 	bool links;	      /* rows may have links; taken to be so as well if the first rows have some */
 	bool numbers;	      /* likewise */
 	size_t group_rows;    /* 0 = PARQUET_GROUP_ROWS */
+	size_t sample_rows;   /* of a row group of samples; 0 = group_rows */
 	uint64_t last_sequence;
 	const char (*replaces)[BLOCK_NAME_MAX];
 	size_t replace_count;

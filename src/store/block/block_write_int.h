@@ -59,7 +59,7 @@ void block_partitioner_release(struct block_partitioner *partitioner);
 struct block_writer {
 	struct block_write_options options;
 	char *directory;
-	size_t group_rows;
+	size_t group_rows, sample_rows; /* of a row group */
 	struct block_meta meta;
 
 	/* Series, in block order */

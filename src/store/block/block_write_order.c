@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The order of samples within a row group, with partitions of time (partition.h): rows come by series, time, stack, and are
- * distributed to their hours by counting before the group is written, which keeps the order that they have in each.
+ * distributed to their partitions by counting before the group is written, which keeps the order that they have in each.
  *
  * The rows of one series and time are a profile, which is counted once, so they are in one row group: where a group would end
  * within them, it ends before them. Only where they take more than half of a group they are split, and the groups that have

@@ -248,7 +248,7 @@ static int scan(struct compacting *c)
 #define LOAD_BYTES	   (3ull * 1024 * 1024) /* what decoding takes while tables are loaded */
 #define SAMPLE_BYTES	   24			/* a row of samples, decoded; and more of it with links, with numbers: */
 #define DETAIL_BYTES	   33
-#define REORDER_BYTES	   (20 * COMPACT_GROUP_ROWS) /* what the writer takes to put a row group into order */
+#define REORDER_BYTES	   20 /* a row of a group that the writer puts into order */
 
 static uint64_t table_bytes(const struct block_meta *meta)
 {
@@ -257,11 +257,18 @@ static uint64_t table_bytes(const struct block_meta *meta)
 	       files[BLOCK_FUNCTIONS].rows * 160 + LOAD_BYTES;
 }
 
-/* What a row group takes that is read and put into order. */
-static uint64_t ordering_bytes(const struct compacting *c, uint64_t rows)
+/* Of samples, in a row group of a block of this level. */
+static uint64_t sample_group_rows(unsigned level)
 {
-	uint64_t details = (c->has_links || c->has_numbers) ? DETAIL_BYTES : 0;
-	return batch_reader_bytes(rows < COMPACT_GROUP_ROWS ? rows : COMPACT_GROUP_ROWS, SAMPLE_BYTES + details);
+	return level == 1 && compact_group_rows > BLOCK_PARTITION_ROWS ? BLOCK_PARTITION_ROWS : compact_group_rows;
+}
+
+/* What a row group takes that is read and put into order. */
+static uint64_t ordering_bytes(const struct compacting *c, unsigned level, uint64_t rows)
+{
+	bool has_details = c->has_links || c->has_numbers;
+	uint64_t most = sample_group_rows(level), bytes = SAMPLE_BYTES + (has_details ? DETAIL_BYTES : 0);
+	return batch_reader_bytes(rows < most ? rows : most, bytes, has_details ? sizeof(struct bytes) : sizeof(int64_t));
 }
 
 static int64_t choose_partitions(const struct compacting *c)
@@ -273,8 +280,7 @@ static int64_t choose_partitions(const struct compacting *c)
 		min_ns = meta->min_ns < min_ns ? meta->min_ns : min_ns;
 		max_ns = meta->max_ns > max_ns ? meta->max_ns : max_ns;
 	}
-	/* Blocks of level 1 are short, and will be merged again. */
-	return job->level == 2 ? block_partition_choose(min_ns, max_ns) : 0;
+	return job->level ? block_partition_choose(min_ns, max_ns) : 0;
 }
 
 /* What is left for stacks when input i comes to those that are there; false when there is no room for its rows. */
@@ -283,13 +289,14 @@ static bool limits_with(const struct compacting *c, size_t i, struct stack_union
 	const struct block_meta *meta = &c->inputs[i].block->meta;
 	uint64_t most = c->job->memory_max, fixed = merged_series_bytes(c->series, meta->series);
 	bool partitioned = choose_partitions(c) != 0;
-	uint64_t rollups = c->job->rollups ? fixed + ROLLUP_BYTES : 0, ordering = partitioned ? REORDER_BYTES : 0;
+	uint64_t rollups = c->job->rollups ? fixed + ROLLUP_BYTES : 0;
+	uint64_t ordering = partitioned ? REORDER_BYTES * sample_group_rows(c->job->level) : 0;
 	if (partitioned && c->job->rollups)
-		rollups += ordering_bytes(c, UINT64_MAX);
+		rollups += ordering_bytes(c, c->job->level, UINT64_MAX);
 	for (size_t k = 0; k <= i; k++) {
 		const struct block_meta *input = &c->inputs[k].block->meta;
 		fixed += 4 * (input->files[BLOCK_STACKS].rows + input->series);
-		ordering += input->partition_ns ? ordering_bytes(c, input->samples) : 0;
+		ordering += input->partition_ns ? ordering_bytes(c, input->level, input->samples) : 0;
 	}
 	fixed += c->texts.arena.used_bytes + c->texts.count * TEXT_BYTES;
 	uint64_t source = SOURCE_BYTES + (c->has_links ? LINKED_BYTES : 0) + (c->has_numbers ? NUMBERS_BYTES : 0);
@@ -431,6 +438,7 @@ static int open_writer(struct compacting *c)
 					      .rollups = job->rollups,
 					      .partition_ns = choose_partitions(c),
 					      .group_rows = job->level ? compact_group_rows : 0,
+					      .sample_rows = job->level ? sample_group_rows(job->level) : 0,
 					      .cancel = job->cancel};
 	size_t count = 0;
 	for (size_t i = 0; i < job->used; i++)

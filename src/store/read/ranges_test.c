@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranges of time off the grid of the rollups, over a day in one block: the sums are those of the formula that made the values,
- * and of a block whose row groups are ordered by hours few pages are read. Blocks without partitions, as older versions wrote
- * them, give the same sums, and so does what is merged of both kinds.
+ * and of a block whose row groups are ordered by partitions few pages are read. Blocks without partitions, as older versions
+ * wrote them, give the same sums, and so does what is merged of both kinds.
  */
 #include "store/compact/test_compact.h"
 
@@ -344,7 +344,7 @@ static void few_rows_in_each_partition(void **state)
 	test_directory_remove(directory);
 }
 
-/* More partitions than a block may have: it has none. */
+/* More partitions than a block may have: they are longer, or it has none. */
 static void too_many_partitions_are_none(void **state)
 {
 	for (int many = 0; many < 2; many++) {
@@ -360,7 +360,7 @@ static void too_many_partitions_are_none(void **state)
 		test_compact(store, TEST_DAY_0 + 90 * TEST_DAY);
 		assert_int_equal(local_of(store)->block_count, 1);
 		assert_int_equal(local_of(store)->blocks[0]->meta.level, 2);
-		assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, many ? 0 : BLOCK_PARTITION_NS);
+		assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, many ? 0 : BLOCK_PARTITION_MOST_NS);
 		test_check_blocks(store);
 		check_merge(store, &model, INT64_MIN, INT64_MAX, "process_cpu:samples");
 		check_merge(store, &model, TEST_DAY_0 + TEST_HOUR + 1, TEST_DAY_0 + 3 * TEST_HOUR, "process_cpu:samples");
