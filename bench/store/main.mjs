@@ -130,6 +130,8 @@ async function questions(server, blocks) {
 		one = { from: last - 9 * hour, to: last - 8 * hour },
 		// The same length off the grid of the rollups, as somebody who drags over a chart has it.
 		off = (range) => ({ from: range.from + 137000, to: range.to + 137000 }),
+		// On the grid of the 5 minutes, but not on that of hours.
+		grid = (range) => ({ from: range.from + 20 * 60000, to: range.to + 20 * 60000 }),
 		short = { from: one.from + 20 * 60000, to: one.from + 30 * 60000 },
 		length = (last - first) / day;
 	const services = (await server.json(`/api/v1/label-values?label=service_name&limit=0&${range(all)}`)).values.sort((a, b) => b.series - a.series),
@@ -143,11 +145,13 @@ async function questions(server, blocks) {
 	);
 	const list = [
 		{ title: 'one service, 1 h', kind: 'flame', service, ...one, target: 100 },
+		{ title: 'one service, 1 h from 20 past', kind: 'flame', service, ...grid(one) },
 		{ title: 'one service, 1 h off the grid', kind: 'flame', service, ...off(one) },
 		{ title: 'one service, 24 h', kind: 'flame', service, ...back(1) },
 		{ title: 'all services, 10 min', kind: 'flame', ...short },
 		{ title: 'all services, 10 min off the grid', kind: 'flame', ...off(short) },
 		{ title: 'all services, 1 h', kind: 'flame', ...one },
+		{ title: 'all services, 1 h from 20 past', kind: 'flame', ...grid(one) },
 		{ title: 'all services, 1 h off the grid', kind: 'flame', ...off(one) },
 		{ title: 'all services, 24 h', kind: 'flame', ...back(1) },
 		length > 2 && { title: 'all services, 7 d', kind: 'flame', ...back(7), target: 1000 },
