@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // agent_markers.mjs WHAT ...: looks at markers that an agent sends all the time. Prints what is wrong.
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync, readlinkSync, openSync, readSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, readlinkSync, openSync, closeSync, readSync, writeFileSync } from 'node:fs';
 import { threadList, withProfile } from '../profiler.mjs';
 
 const [, , what, ...rest] = process.argv;
@@ -19,6 +19,16 @@ async function eventually(question) {
 	assert.fail('it never came');
 }
 const markers = async (url, query) => (await get(url, `/api/v1/markers?from=now-1h&to=now&${query}`)).markers;
+// What a process shares of its markers (wickmark_abi.h): null until it does, else its first `length` bytes.
+function shared(pid, length) {
+	const fd = readdirSync(`/proc/${pid}/fd`).find((name) => readlinkSync(`/proc/${pid}/fd/${name}`) === '/memfd:wickmark (deleted)');
+	if (!fd) return null;
+	const bytes = Buffer.alloc(length),
+		file = openSync(`/proc/${pid}/fd/${fd}`, 'r');
+	readSync(file, bytes, 0, length, 0);
+	closeSync(file);
+	return bytes;
+}
 // From when to when a process made markers in a file, in ms.
 function rangeOf(path, pid) {
 	const profile = JSON.parse(readFileSync(path));
@@ -34,15 +44,19 @@ function rangeOf(path, pid) {
 if (what === 'asking') {
 	await eventually(async () => (await get(rest[0], '/api/v1/agents')).agents.length === 1);
 } else if (what === 'on') {
-	// The switch in the file that a process shares: wickmark_abi.h, header.enabled.
+	// The switch, header.enabled.
 	const [pid] = rest;
-	await eventually(() => {
-		const fd = readdirSync(`/proc/${pid}/fd`).find((name) => readlinkSync(`/proc/${pid}/fd/${name}`) === '/memfd:wickmark (deleted)');
-		if (!fd) return false;
-		const bytes = Buffer.alloc(4);
-		readSync(openSync(`/proc/${pid}/fd/${fd}`, 'r'), bytes, 0, 4, 64);
-		return bytes.readUInt32LE() === 1;
-	});
+	await eventually(() => shared(pid, 68)?.readUInt32LE(64) === 1);
+} else if (what === 'taken') {
+	// What is in the first rings now is taken: head and tail of the threads, behind the header.
+	const [pid, threads] = rest,
+		rings = () => {
+			const bytes = shared(pid, 512 + 64 * 192);
+			return Array.from({ length: 64 }, (_, i) => ({ head: bytes.readBigUInt64LE(512 + i * 192 + 88), tail: bytes.readBigUInt64LE(512 + i * 192 + 128) }));
+		},
+		now = rings();
+	assert.ok(now.filter(({ head }) => head > 50n).length >= Number(threads), `${now.map(({ head }) => head)} markers`);
+	await eventually(() => rings().every(({ tail }, i) => tail >= now[i].head));
 } else if (what === 'some') {
 	const [url, host, name, count] = rest;
 	await eventually(async () => (await markers(url, `host=${host}&name=${name}&limit=${count}`)).length === Number(count));

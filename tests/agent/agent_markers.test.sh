@@ -74,7 +74,8 @@ workers=$!
 pids="$pids $workers"
 agent yields.log --markers
 check "workers are found" verify on "$workers"
-wait_cpu 200 "$workers" # hundreds of markers that only the agent has
+wait_cpu 200 "$workers"
+check "the agent takes hundreds of markers" verify taken "$workers" 4 # which no recorder can get
 # Until the agent, which looks each second, has seen it.
 launch "$WICK" record --markers-only -p "$workers" -o "$work/r.firefox.json" 2>"$work/recorded"
 recorder=$!
