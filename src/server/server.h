@@ -90,6 +90,9 @@ struct server_options {
 	const char *data_directory;			 /* made if missing */
 	const char *listen;				 /* "ADDR:PORT" */
 	const char *token;				 /* NULL = none; needed beyond loopback unless insecure */
+	const char *tokens_file;			 /* tokens with roles (access/tokens.h), beside `token`; NULL = none */
+	const char *audit_file;				 /* the audit log; NULL = none */
+	uint64_t audit_bytes;				 /* of it; 0 = 64 MiB */
 	bool insecure;					 /* listen beyond loopback without a token */
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
 	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */

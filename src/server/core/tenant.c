@@ -325,10 +325,16 @@ static int take(struct server *server, const char *name, bool create, struct ten
 	return r;
 }
 
+const char *tenant_name_of_request(const struct net_request *request)
+{
+	const struct caller *caller = caller_of(request);
+	return caller && *caller->tenant ? caller->tenant : net_request_header(request, TENANT_HEADER);
+}
+
 int tenant_of_request(struct server *server, const struct net_request *request, bool create, struct tenant **ret,
 		      struct error *err)
 {
-	return tenant_by_name(server, net_request_header(request, TENANT_HEADER), create, ret, err);
+	return tenant_by_name(server, tenant_name_of_request(request), create, ret, err);
 }
 
 int tenant_by_name(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err)
@@ -352,14 +358,14 @@ int tenant_by_name(struct server *server, const char *name, bool create, struct 
 
 bool tenant_owns(const struct server *server, const struct net_request *request, const char *name)
 {
-	const char *own = net_request_header(request, TENANT_HEADER);
+	const char *own = tenant_name_of_request(request);
 	return !server->options.tenants || strcmp(own ? own : DEFAULT_NAME, name ? name : DEFAULT_NAME) == 0;
 }
 
 uint64_t tenant_fair_key(void *context, const struct net_request *request)
 {
 	const struct server *server = context;
-	const char *name = server->options.tenants ? net_request_header(request, TENANT_HEADER) : NULL;
+	const char *name = server->options.tenants ? tenant_name_of_request(request) : NULL;
 	return name ? hash64_seed(name, strlen(name), net_request_peer(request)) : net_request_peer(request);
 }
 

@@ -509,7 +509,7 @@ static int begin_or_replace(struct server *server, const struct upload_begin *be
 int debuginfo_set_tenant(struct server *server, const struct net_request *request, struct upload_begin *begin,
 			 struct error *err)
 {
-	const char *name = server->options.tenants ? net_request_header(request, TENANT_HEADER) : NULL;
+	const char *name = server->options.tenants ? tenant_name_of_request(request) : NULL;
 	if (!name || tenant_owns(server, request, NULL))
 		return 0;
 	int r = tenant_name_check(name, err);
