@@ -197,6 +197,7 @@ struct net_tls_options {
 	const char *key_file;  /* of cert_file, without a password; NULL = in cert_file */
 	const char *server_name; /* clients: for SNI and the check of the certificate; NULL = the URL's host */
 	bool insecure;		 /* clients: take any certificate */
+	bool peer_optional;	 /* servers: a peer may also have none; one that it has must be of ca_file */
 };
 struct net_tls;
 int net_tls_new_client(const struct net_tls_options *options, struct net_tls **ret, struct error *err);

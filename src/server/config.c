@@ -96,6 +96,7 @@ static const struct yaml_field settings[] = {
 	SETTING("tls.cert_file", EMPTY_TEXT, tls_cert_file),
 	SETTING("tls.key_file", EMPTY_TEXT, tls_key_file),
 	SETTING("tls.client_ca_file", EMPTY_TEXT, tls_client_ca_file),
+	SETTING("tls.client_optional", FLAG, tls_client_optional),
 	SETTING("host_files", NOT_FLAG, no_host_files),
 	SETTING("retention.age", DURATION, retention_age_ns, .never = "forever"),
 	SETTING("retention.size", SIZE, retention_size_bytes),

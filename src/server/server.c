@@ -172,7 +172,8 @@ static int open_tls(struct server *server, struct error *err)
 {
 	struct net_tls_options options = {.cert_file = server->options.tls_cert_file,
 					  .key_file = server->options.tls_key_file,
-					  .ca_file = server->options.tls_client_ca_file};
+					  .ca_file = server->options.tls_client_ca_file,
+					  .peer_optional = server->options.tls_client_optional};
 	if (!options.cert_file && !options.key_file && !options.ca_file)
 		return 0;
 	if (!options.cert_file)

@@ -45,8 +45,8 @@ expect "not with one that reads" 1 'needs one of the roles record, admin' record
 expect "nor with the agent's own" 1 'needs one of the roles record, admin' record agent
 expect "wick query with a token that reads" 0 steady "$WICK" query --url "$url" --token-file "$work/read.token" --from now-10m 'process_cpu | top 50 by label process_executable_name'
 expect "... and with the agent's" 1 'needs one of the roles read' "$WICK" query --url "$url" --token-file "$work/agent.token" process_cpu
-# What the server wants of debug information, the agent sends: the program is stripped of nothing, and the server may not open files.
-has_upload() { find "$work/data" -path '*uploads/files*' -type f 2>/dev/null | grep -q .; }
+# The server may not open files of this machine, so it wants debug information, which the agent sends.
+has_upload() { find "$work/data" -path '*debuginfo/files*' -type f 2>/dev/null | grep -q .; }
 check "it uploads debug information that is wanted" wait_for has_upload
 
 # Rotation: another token beside the first, for an agent that takes its place; then the first is revoked.

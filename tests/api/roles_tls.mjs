@@ -2,7 +2,7 @@
 // Who is who without a token of the file: names in client certificates, and JSON Web Tokens, whose keys are in a file or behind a URL.
 import assert from 'node:assert/strict';
 import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
@@ -18,7 +18,8 @@ async function until(what, check) {
 	}
 	assert.fail(`${what} did not happen`);
 }
-const create = (tokens, name, ...options) => execFileSync(wick, ['token', 'create', '--file', file(tokens), '--name', name, ...options], { encoding: 'utf8' }).trim();
+const create = (tokens, name, ...options) =>
+	execFileSync(wick, ['token', 'create', '--file', file(tokens), '--name', name, ...options], { encoding: 'utf8' }).trim();
 
 // ---- certificates
 
@@ -30,7 +31,23 @@ else {
 	const issue = (name, subject, names, ca = 'ca') => {
 		openssl('req', ...curve, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', subject);
 		writeFileSync(file('ext'), names ? `subjectAltName=${names}\n` : 'basicConstraints=CA:FALSE\n');
-		openssl('x509', '-req', '-in', `${name}.csr`, '-CA', `${ca}.pem`, '-CAkey', `${ca}.key`, '-CAcreateserial', '-out', `${name}.pem`, '-days', '1', '-extfile', 'ext');
+		openssl(
+			'x509',
+			'-req',
+			'-in',
+			`${name}.csr`,
+			'-CA',
+			`${ca}.pem`,
+			'-CAkey',
+			`${ca}.key`,
+			'-CAcreateserial',
+			'-out',
+			`${name}.pem`,
+			'-days',
+			'1',
+			'-extfile',
+			'ext',
+		);
 		return { key: readFileSync(file(`${name}.key`)), cert: readFileSync(file(`${name}.pem`)) };
 	};
 	issue('server', '/CN=server', 'DNS:localhost,IP:127.0.0.1');
@@ -45,14 +62,18 @@ else {
 		expired = create('certs.yaml', 'soon', '--role', 'admin', '--certificate', 'host8.example.org', '--expires', '1s');
 	assert.equal(expired, '', 'an entry for a certificate has no token');
 	writeFileSync(file('audit.yaml'), `audit: {file: ${file('audit.log')}}\n`);
-	const server = await startTls();
+	let server = await startTls();
 	async function startTls() {
-		const { spawn } = await import('node:child_process');
 		const child = spawn(
 			wick,
-			['server', '--data', file('data'), '--listen', '127.0.0.1:0', '--config', file('audit.yaml'), '--tokens', file('certs.yaml')].concat(
-				['--tls-cert', file('server.pem'), '--tls-key', file('server.key'), '--tls-client-ca', file('ca.pem')],
-			),
+			['server', '--data', file('data'), '--listen', '127.0.0.1:0', '--config', file('audit.yaml'), '--tokens', file('certs.yaml')].concat([
+				'--tls-cert',
+				file('server.pem'),
+				'--tls-key',
+				file('server.key'),
+				'--tls-client-ca',
+				file('ca.pem'),
+			]),
 			{ stdio: ['ignore', 'ignore', 'pipe'] },
 		);
 		process.on('exit', () => child.kill('SIGKILL'));
@@ -69,10 +90,13 @@ else {
 	}
 	const ask = (method, path, certificate, headers = {}) =>
 		new Promise((resolve) => {
-			const call = https.request({ host: '127.0.0.1', port: server.port, method, path, agent: false, ca: readFileSync(file('ca.pem')), headers, ...certificate }, (response) => {
-				response.resume();
-				response.on('end', () => resolve(response.statusCode));
-			});
+			const call = https.request(
+				{ host: '127.0.0.1', port: server.port, method, path, agent: false, ca: readFileSync(file('ca.pem')), headers, ...certificate },
+				(response) => {
+					response.resume();
+					response.on('end', () => resolve(response.statusCode));
+				},
+			);
 			call.on('error', (error) => resolve(error.code ?? 'failed'));
 			call.end();
 		});
@@ -104,12 +128,31 @@ else {
 	});
 	await test('certificates are in the audit log by the names of their entries', async () => {
 		await sleep(1500);
-		const lines = readFileSync(file('audit.log'), 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+		const lines = readFileSync(file('audit.log'), 'utf8')
+			.split('\n')
+			.filter(Boolean)
+			.map((line) => JSON.parse(line));
 		assert.ok(lines.some((line) => line.event === 'login' && line.name === 'host-7' && line.kind === 'certificate'));
 		assert.ok(lines.some((line) => line.event === 'refusal' && line.name === 'host-7' && line.status === 403));
 	});
 	server.child.removeAllListeners('exit');
 	server.child.kill('SIGTERM');
+	await test('certificates may be optional: others need a token then', async () => {
+		writeFileSync(file('audit.yaml'), 'tls: {client_optional: true}\n');
+		server = await startTls();
+		assert.equal(await ask('GET', '/api/v1/status'), 401);
+		assert.equal(await ask('GET', '/api/v1/status', {}, { authorization: `Bearer ${token}` }), 200);
+		assert.equal(await ask('GET', '/api/v1/status', host), 403);
+		assert.equal(typeof (await ask('GET', '/api/v1/status', foreign, { authorization: `Bearer ${token}` })), 'string', 'of another authority');
+		server.child.removeAllListeners('exit');
+		server.child.kill('SIGTERM');
+		const alone = spawnSync(
+			wick,
+			['server', '--data', file('data2'), '--listen', '127.0.0.1:0', '--config', file('audit.yaml'), '--tls-client-ca', file('ca.pem')],
+			{ encoding: 'utf8', timeout: 20000 },
+		);
+		assert.match(alone.stderr, /tls.client_optional needs/);
+	});
 }
 
 // ---- JSON Web Tokens
@@ -123,16 +166,23 @@ function jwt(pair, kid, claims) {
 	const part = (value) => Buffer.from(JSON.stringify(value)).toString('base64url'),
 		isEc = pair.privateKey.asymmetricKeyType === 'ec',
 		text = `${part({ alg: isEc ? 'ES256' : 'RS256', typ: 'JWT', kid })}.${part({ iss: 'https://login.example', aud: ['wick', 'other'], exp: now() + 300, email: 'ada@example.org', groups: ['viewers'], teams: ['team-a'], ...claims })}`;
-	const signature = sign('sha256', Buffer.from(text), { key: createPrivateKey(pair.privateKey.export({ type: 'pkcs8', format: 'pem' })), dsaEncoding: 'ieee-p1363' });
+	const signature = sign('sha256', Buffer.from(text), {
+		key: createPrivateKey(pair.privateKey.export({ type: 'pkcs8', format: 'pem' })),
+		dsaEncoding: 'ieee-p1363',
+	});
 	return `${text}.${signature.toString('base64url')}`;
 }
 const oidc = (keys) =>
-	`tokens: []\noidc:\n  issuer: https://login.example\n  audience: wick\n  ${keys}\n  name_claim: email\n  role_claim: groups\n  tenant_claim: teams\n  roles: {viewers: read, operators: [read]}\n`.replace('[read]', 'record');
+	`tokens: []\noidc:\n  issuer: https://login.example\n  audience: wick\n  ${keys}\n  name_claim: email\n  role_claim: groups\n  tenant_claim: teams\n  roles: {viewers: read, operators: [read]}\n`.replace(
+		'[read]',
+		'record',
+	);
 writeFileSync(file('keys.json'), JSON.stringify({ keys: [jwk(rsa, 'one'), jwk(ec, 'two')] }));
 writeFileSync(file('jwt.yaml'), oidc(`jwks_file: ${file('keys.json')}`), { mode: 0o600 });
 writeFileSync(file('jwt-server.yaml'), `tenants: true\naudit: {file: ${file('jwt-audit.log')}}\ntokens: ${file('jwt.yaml')}\n`);
 const server = await startServer(file('jwt-data'), ['--config', file('jwt-server.yaml')]);
-const status = async (method, path, token, headers) => (await request(server.port, method, path, { headers: { authorization: `Bearer ${token}`, ...headers } })).status;
+const status = async (method, path, token, headers) =>
+	(await request(server.port, method, path, { headers: { authorization: `Bearer ${token}`, ...headers } })).status;
 await test('a token of the issuer has the roles and tenants of its claims', async () => {
 	for (const token of [jwt(rsa, 'one'), jwt(ec, 'two')]) {
 		assert.equal(await status('GET', '/api/v1/agents', token), 404, 'nothing is stored for team-a yet');
@@ -155,7 +205,13 @@ await test('what is not signed by it, not for us, or not now, is refused', async
 		['for others', jwt(rsa, 'one', { teams: '*', aud: 'other' })],
 		['expired', jwt(rsa, 'one', { teams: '*', exp: now() - 100 })],
 		['not yet', jwt(rsa, 'one', { teams: '*', nbf: now() + 100 })],
-		['changed', good.replace(/\.[^.]*\./, `.${Buffer.from(JSON.stringify({ iss: 'https://login.example', aud: 'wick', exp: now() + 300, email: 'x', groups: 'viewers', teams: '*' })).toString('base64url')}.`)],
+		[
+			'changed',
+			good.replace(
+				/\.[^.]*\./,
+				`.${Buffer.from(JSON.stringify({ iss: 'https://login.example', aud: 'wick', exp: now() + 300, email: 'x', groups: 'viewers', teams: '*' })).toString('base64url')}.`,
+			),
+		],
 	]) {
 		assert.equal(await status('GET', '/metrics', good), 200);
 		const got = await status('GET', '/metrics', token);
@@ -200,7 +256,10 @@ await test('keys behind a URL are fetched, and again for a key that is not known
 });
 await test('people are in the audit log by their claim', async () => {
 	await sleep(1500);
-	const lines = readFileSync(file('jwt-audit.log'), 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+	const lines = readFileSync(file('jwt-audit.log'), 'utf8')
+		.split('\n')
+		.filter(Boolean)
+		.map((line) => JSON.parse(line));
 	assert.ok(lines.some((line) => line.event === 'login' && line.name === 'ada@example.org' && line.kind === 'jwt'));
 	assert.ok(!readFileSync(file('jwt-audit.log'), 'utf8').includes('eyJ'));
 });

@@ -71,6 +71,10 @@ int access_check_options(struct server *server, struct error *err)
 	memcpy(server->listen_host, listen, len);
 	server->listen_host[len] = 0;
 	server->loopback_only = host_is_loopback(listen, len);
+	if (server->options.tls_client_optional && (!is_restricted(server) || !server->options.tls_client_ca_file))
+		return error_set(err, -EINVAL,
+				 "tls.client_optional needs tls.client_ca_file, and tokens or a token for clients without a "
+				 "certificate");
 	if (server->loopback_only || is_restricted(server) || server->options.tls_client_ca_file || server->options.insecure)
 		return 0;
 	return error_set(err, -EINVAL,
