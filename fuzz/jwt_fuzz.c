@@ -82,7 +82,7 @@ static void check(const char *token, const struct jwks *keys)
 	static struct jwt_caller caller;
 	struct error err = {0};
 	int r = jwt_check(token, &settings, keys, 1000 * NS_PER_S, &caller, &err);
-	must(r == 0 || ((r == -EACCES || r == -ENOKEY) && err.message[0]));
+	must(r == 0 || ((r == -EACCES || r == -ENOKEY || r == -EKEYEXPIRED) && err.message[0]));
 	if (r < 0)
 		return;
 	must(keys == own_keys && caller.name[0] && !(caller.roles & ~(unsigned)(ROLE_READ | ROLE_ADMIN)));

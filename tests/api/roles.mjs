@@ -62,7 +62,7 @@ await test('docs/openapi.json has the same roles', () => {
 				row = documentedFor(route);
 			const named = item[method].security.filter((s) => Object.keys(s).length);
 			assert.deepEqual(named.map((s) => Object.keys(s)[0]).sort(), ['password', 'token'], `${method} ${path}`);
-			for (const one of named) assert.deepEqual(Object.values(one)[0].toSorted(), row.roles.toSorted(), `${method} ${path}`);
+			for (const one of named) assert.deepEqual([...Object.values(one)[0]].sort(), [...row.roles].sort(), `${method} ${path}`);
 			count++;
 		}
 	assert.ok(count > 50);
@@ -324,7 +324,7 @@ await test('the audit log has calls, logins and refusals', async () => {
 	assert.ok(find({ event: 'refusal', status: 401 }) && find({ event: 'refusal', status: 403, name: 'agent' }));
 	assert.ok(all.some((line) => line.event === 'tokens' && /^refused: /.test(line.reason)));
 	assert.ok(find({ event: 'call', method: 'PUT', target: '/api/v1/queries/mine', status: 200 }));
-	assert.ok(!all.some((line) => line.event === 'call' && line.method === 'GET' && !line.target.startsWith('/api/v1/backup')), 'no queries');
+	assert.ok(!all.some((line) => line.event === 'call' && line.method === 'GET'), 'no queries');
 	assert.ok(!all.some((line) => line.event === 'call' && /ingest|poll/.test(line.target)), 'no ingest');
 	const text = readFileSync(audit, 'utf8');
 	for (const token of Object.values(tokens)) assert.ok(!text.includes(token), 'no tokens');

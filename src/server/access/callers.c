@@ -391,8 +391,9 @@ static enum callers_result use_jwt(struct callers *callers, const char *credenti
 	if (r == -ENOKEY)
 		atomic_store(&callers->key_missed, true);
 	if (r < 0) {
+		ret->is_guess = r != -ENOKEY;
 		snprintf(ret->reason, sizeof(ret->reason), "%.150s", err.message);
-		return CALLERS_UNKNOWN;
+		return r == -EKEYEXPIRED ? CALLERS_EXPIRED : CALLERS_UNKNOWN;
 	}
 	snprintf(ret->name, sizeof(ret->name), "%s", ret->jwt.name);
 	ret->kind = "jwt";
@@ -420,6 +421,7 @@ static enum callers_result find_credential(struct callers *callers, const char *
 			return CALLERS_FOUND;
 		}
 	}
+	ret->is_guess = true;
 	if (ret->set && ret->set->tokens->oidc && jwt_looks_like(credential))
 		return use_jwt(callers, credential, ret);
 	return CALLERS_UNKNOWN;
@@ -442,7 +444,7 @@ static enum callers_result identify_credential(struct callers *callers, const st
 		return CALLERS_WAIT;
 	}
 	enum callers_result result = find_credential(callers, credential, hash, ret);
-	if (result == CALLERS_UNKNOWN)
+	if (result == CALLERS_UNKNOWN && ret->is_guess)
 		attempts_failed(callers->attempts, peer, now_ns);
 	else if (result == CALLERS_FOUND)
 		ret->is_login = attempts_succeeded(callers->attempts, peer, hash, now_ns);

@@ -40,6 +40,7 @@ struct identity {
 	unsigned roles;
 	struct token_tenants tenants;
 	bool is_login;
+	bool is_guess; /* unknown, and not for want of a key that is yet to be fetched */
 	unsigned wait_s;
 	char reason[160]; /* why not, for the client; "" = nothing to add */
 	/* what the tenants point into */

@@ -292,7 +292,7 @@ static int check_claims(const json_t *claims, const struct oidc_settings *oidc, 
 		return error_set(err, -EACCES, "the token is for another audience");
 	/* In doubles, as there may be fractions; within the first 2^53 s they are exact. */
 	if (!json_is_number(expires) || json_number_value(expires) + JWT_SKEW_S <= (double)now_s)
-		return error_set(err, -EACCES, "the token has expired");
+		return error_set(err, -EKEYEXPIRED, "the token has expired");
 	if (begins && (!json_is_number(begins) || json_number_value(begins) - JWT_SKEW_S > (double)now_s))
 		return error_set(err, -EACCES, "the token is not valid yet");
 	return 0;

@@ -30,8 +30,8 @@ struct jwt_caller {
 	char tenants[TOKEN_TENANTS_MAX][CALLER_TENANT_MAX + 1];
 };
 bool jwt_looks_like(const char *token);
-/* -ENOKEY: signed by a key that is not among these, which may be a new one; -EACCES: it is not valid, or no more. The message
- * is for the client, who is nobody yet. keys: NULL = there are none yet. */
+/* -ENOKEY: signed by a key that is not among these, which may be a new one; -EKEYEXPIRED: of the issuer, but no longer valid;
+ * -EACCES: not valid. The message is for the client, who is nobody yet. keys: NULL = there are none yet. */
 int jwt_check(const char *token, const struct oidc_settings *oidc, const struct jwks *keys, int64_t now_ns,
 	      struct jwt_caller *ret, struct error *err);
 

