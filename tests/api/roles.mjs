@@ -77,8 +77,8 @@ for (const role of roles) {
 }
 tokens['read-ab'] = create('read-ab', '--role', 'read', '--tenant', 'team-a', '--tenant', 'team-b');
 tokens['read-none'] = create('read-none', '--role', 'read');
-writeFileSync(`${directory}/wick.yaml`, `tenants: true\ntoken: the-old-one\naudit: {file: ${audit}}\ntokens: ${file}\n`);
-const server = await startServer(`${directory}/data`, ['--config', `${directory}/wick.yaml`, '--otlp', '--listen', '127.0.0.1:0'].slice(0, 2));
+writeFileSync(`${directory}/wick.yaml`, `tenants: true\ntoken: the-old-one\notlp: {grpc_listen: 127.0.0.1:0}\naudit: {file: ${audit}}\ntokens: ${file}\n`);
+const server = await startServer(`${directory}/data`, ['--config', `${directory}/wick.yaml`]);
 const bearer = (token, tenant) => ({ ...(token ? { authorization: `Bearer ${token}` } : {}), ...(tenant === undefined ? {} : { 'x-scope-orgid': tenant }) });
 const ask = (method, path, token, { tenant, body, headers } = {}) =>
 	request(server.port, method, path, { body, headers: { ...bearer(token, tenant), ...headers } });
@@ -140,9 +140,9 @@ await test('Basic authentication with the token as password', async () => {
 	assert.equal((await ask('GET', '/api/v1/status', undefined, { headers: basic(tokens['read-a']) })).status, 200);
 	assert.equal((await ask('GET', '/api/v1/status', undefined, { headers: basic(tokens['agent-a']) })).status, 403);
 });
-function grpc(path, token) {
+function grpc(path, token, url = server.url) {
 	return new Promise((resolve, reject) => {
-		const session = http2.connect(server.url);
+		const session = http2.connect(url);
 		session.on('error', reject);
 		const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...bearer(token) });
 		let status;
@@ -166,6 +166,14 @@ await test('gRPC: UNAUTHENTICATED, PERMISSION_DENIED, and streams likewise', asy
 	}
 	assert.equal(await grpc('/parca.query.v1alpha1.QueryService/ProfileTypes', tokens['agent-a']), 7);
 	assert.equal(await grpc('/parca.query.v1alpha1.QueryService/ProfileTypes', tokens['read-a']), 0);
+});
+await test('the port for OTLP has the same tokens', async () => {
+	let port;
+	await until('the port', () => (port = server.log().match(/OTLP on (127\.0\.0\.1:\d+)/)?.[1]));
+	const otlp = '/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export';
+	assert.equal(await grpc(otlp, undefined, `http://${port}`), 16);
+	assert.equal(await grpc(otlp, tokens['read-a'], `http://${port}`), 7);
+	assert.ok(![7, 16].includes(await grpc(otlp, tokens['agent-a'], `http://${port}`)));
 });
 
 // ---- tenants
