@@ -262,6 +262,7 @@ $(O)/fuzz/local_viewer: $(patsubst %,$(O)/obj/src/server/%.o,viewer/local_viewer
 $(O)/fuzz/recording: $(patsubst %,$(O)/obj/src/server/stores/%.o,recordings_file noted_file)
 $(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/stores/%.o,snapshots noted_file)
 $(O)/fuzz/saved_query: $(patsubst %,$(O)/obj/src/server/saved/%.o,saved library_data)
+$(O)/fuzz/tokens $(O)/fuzz/jwt: $(patsubst %,$(O)/obj/src/server/%.o,access/tokens access/tokens_edit access/jwt core/permission core/tenant_name)
 $(O)/fuzz/scrape: $(patsubst src/%.c,$(O)/obj/src/%.o,$(filter-out %_test.c %/api_targets.c %/routes.c %/scrape.c %/scrape_fetch.c,$(wildcard src/server/scrape/*.c)))
 $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDERS)))
 	$(call say,FUZZ,$@)

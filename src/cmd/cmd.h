@@ -33,6 +33,7 @@ int cmd_saved(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_debuginfo(int argc, char **argv);
+int cmd_token(int argc, char **argv);
 int cmd_open(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_annotate(int argc, char **argv);

@@ -21,6 +21,7 @@ static const struct verb verbs[] = {
 	{"diff", "show what changed between two files, selections or times", cmd_diff},
 	{"store", "verify, repair, back up, compact, list and delete stored data", cmd_store},
 	{"debuginfo", "upload debug information, list what is missing", cmd_debuginfo},
+	{"token", "create, list and revoke tokens of a server, with roles", cmd_token},
 	{"convert", "convert profile files to another format, merging several", cmd_convert},
 	{"merge", "merge profiles of several hosts into one, on one clock", cmd_merge},
 	{"report", "top, tree, peek, list, tags, dot ... like go tool pprof", cmd_report},

@@ -55,7 +55,7 @@ static void apply_otlp(struct otlp_listens *listens, struct server_options *opti
 }
 
 static int run_server(const struct store_arguments *arguments, const struct tls_arguments *tls, const char *config,
-		      bool tenants, bool otlp, struct error *err)
+		      const char *tokens, bool tenants, bool otlp, struct error *err)
 {
 	struct otlp_listens listens;
 	struct server_options options;
@@ -68,6 +68,8 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	if (!r)
 		r = store_arguments_apply(arguments, &options, &token, err);
 	options.tenants |= tenants;
+	if (tokens)
+		options.tokens_file = tokens;
 	apply_tls(tls, &options);
 	options.config_path = config;
 	if (otlp)
@@ -103,12 +105,13 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 int cmd_server(int argc, char **argv)
 {
 	struct store_arguments arguments = {0};
-	const char *config = NULL;
+	const char *config = NULL, *tokens = NULL;
 	struct tls_arguments tls = {0};
 	bool tenants = false, otlp = false;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		{0, "config", "FILE", OPTION_TEXT, &config, .help = "YAML file of settings; options take precedence"},
+		{0, "tokens", "FILE", OPTION_TEXT, &tokens, .help = "YAML file of tokens with roles and tenants (wick token)"},
 		{0, "tenants", NULL, OPTION_FLAG, &tenants, .help = "separate data by the tenant in X-Scope-OrgID"},
 		{0, "otlp", NULL, OPTION_FLAG, &otlp, .help = "also receive OTLP on ports 4317 and 4318 of the address"},
 		{0, "tls-cert", "FILE", OPTION_TEXT, &tls.cert,
@@ -126,5 +129,5 @@ int cmd_server(int argc, char **argv)
 						"--listen 0.0.0.0:7070 --token-file /etc/wick/token"};
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
-	return run_server(&arguments, &tls, config, tenants, otlp, &err) < 0 ? cmd_fail("server", &err) : EXIT_DONE;
+	return run_server(&arguments, &tls, config, tokens, tenants, otlp, &err) < 0 ? cmd_fail("server", &err) : EXIT_DONE;
 }

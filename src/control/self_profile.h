@@ -27,15 +27,17 @@ int self_profile_make(int64_t duration_ns, const atomic_bool *cancel, const stru
  * GET /debug/pprof/heap?seconds=N, /debug/pprof/allocs?seconds=N: at once without seconds. Who serves them has called
  *     heap_sampler_start().
  * GET /debug/pprof/, what there is
+ *
+ * needs: as in struct net_route.
  */
-#define SELF_PROFILE_ROUTES                                                                                                    \
-	NET_ROUTE("GET", SELF_PROFILE_INDEX, self_profile_show_index),                                                         \
-		NET_ROUTE("GET", SELF_PROFILE_INDEX "/", self_profile_show_index),                                             \
-		SELF_PROFILE_ROUTE(SELF_PROFILE_PATH, self_profile_show),                                                      \
-		SELF_PROFILE_ROUTE(SELF_PROFILE_HEAP_PATH, self_profile_show_heap),                                            \
-		SELF_PROFILE_ROUTE(SELF_PROFILE_ALLOCS_PATH, self_profile_show_allocs)
-#define SELF_PROFILE_ROUTE(path, handler)                                                                                      \
-	NET_ROUTE("GET", path, handler, .slow = true, .seconds_max = SELF_PROFILE_REQUEST_SECONDS_MAX)
+#define SELF_PROFILE_ROUTES(needs)                                                                                             \
+	NET_ROUTE("GET", SELF_PROFILE_INDEX, needs, self_profile_show_index),                                                  \
+		NET_ROUTE("GET", SELF_PROFILE_INDEX "/", needs, self_profile_show_index),                                      \
+		SELF_PROFILE_ROUTE(SELF_PROFILE_PATH, needs, self_profile_show),                                               \
+		SELF_PROFILE_ROUTE(SELF_PROFILE_HEAP_PATH, needs, self_profile_show_heap),                                     \
+		SELF_PROFILE_ROUTE(SELF_PROFILE_ALLOCS_PATH, needs, self_profile_show_allocs)
+#define SELF_PROFILE_ROUTE(path, needs, handler)                                                                               \
+	NET_ROUTE("GET", path, needs, handler, .slow = true, .seconds_max = SELF_PROFILE_REQUEST_SECONDS_MAX)
 extern net_handler_function self_profile_show, self_profile_show_heap, self_profile_show_allocs, self_profile_show_index;
 
 #endif

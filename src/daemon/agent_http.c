@@ -67,9 +67,9 @@ static void *serve(void *context)
 }
 
 static const struct net_route routes[] = {
-	NET_ROUTE("GET", "/metrics", show_metrics),
-	NET_ROUTE("GET", "/healthz", show_health),
-	SELF_PROFILE_ROUTES,
+	NET_ROUTE("GET", "/metrics", 0, show_metrics),
+	NET_ROUTE("GET", "/healthz", 0, show_health),
+	SELF_PROFILE_ROUTES(0),
 };
 #define ROUTES (sizeof(routes) / sizeof(*routes))
 _Static_assert(ROUTES == ROUTES_MAX, "the agent's routes have no room");

@@ -119,6 +119,19 @@ int address_format(const struct sockaddr *address, char *out, size_t size)
 	return -EAFNOSUPPORT;
 }
 
+void address_format_host(const struct sockaddr *address, char out[static NET_PEER_ADDRESS_SIZE])
+{
+	const struct sockaddr_in *v4 = (const void *)address;
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	bool mapped = address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
+	const void *bytes = address->sa_family == AF_INET ? (const void *)&v4->sin_addr
+			    : mapped			  ? (const void *)(v6->sin6_addr.s6_addr + 12)
+							  : (const void *)&v6->sin6_addr;
+	bool is_known = address->sa_family == AF_INET || address->sa_family == AF_INET6;
+	if (!is_known || !inet_ntop(mapped ? AF_INET : address->sa_family, bytes, out, NET_PEER_ADDRESS_SIZE))
+		out[0] = '\0';
+}
+
 bool address_is_loopback(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)

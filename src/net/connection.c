@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "net/net_int.h"
 
 #define PENDING_MAX   (4 * NET_READ_BYTES)
@@ -40,6 +41,7 @@ void connection_release(struct net_connection *connection)
 	while (connection->exchanges)
 		exchange_abandon(connection->exchanges);
 	buffer_release(&connection->pending);
+	connection->certificate = mem_free(connection->certificate);
 	if (connection->next)
 		connection->next->previous = connection->previous;
 	if (connection->previous)

@@ -33,6 +33,7 @@ struct net_exchange *exchange_new(struct net_connection *connection, int64_t now
 	request_init(&exchange->request, server->options.header_max);
 	exchange->request.loopback = connection->loopback;
 	exchange->request.peer = connection->peer;
+	memcpy(exchange->request.peer_address, connection->peer_address, sizeof(connection->peer_address));
 	net_response_init(&exchange->response);
 	exchange->server = server;
 	exchange->connection = connection;
@@ -49,9 +50,40 @@ struct net_exchange *exchange_new(struct net_connection *connection, int64_t now
 	return exchange;
 }
 
+/* What came of a request, as HTTP has it. */
+static int outcome_of(const struct net_exchange *exchange)
+{
+	int status = exchange_head(exchange)->status;
+	if (status >= 400)
+		return status;
+	switch (exchange->response.grpc_status) {
+	case GRPC_OK: return status;
+	case GRPC_UNAUTHENTICATED: return 401;
+	case GRPC_PERMISSION_DENIED: return 403;
+	case GRPC_NOT_FOUND: return 404;
+	case GRPC_ALREADY_EXISTS: return 409;
+	case GRPC_RESOURCE_EXHAUSTED: return 429;
+	case GRPC_UNIMPLEMENTED: return 501;
+	case GRPC_UNKNOWN:
+	case GRPC_INTERNAL: return 500;
+	case GRPC_UNAVAILABLE: return 503;
+	case GRPC_DEADLINE_EXCEEDED: return 504;
+	default: return 400;
+	}
+}
+
+static void note_answer(struct net_exchange *exchange, int status)
+{
+	const struct net_server_options *options = &exchange->server->options;
+	if (exchange->answer_due && options->on_answer)
+		options->on_answer(options->context, &exchange->request, status);
+	exchange->answer_due = false;
+}
+
 static void destroy(struct net_exchange *exchange)
 {
 	struct net_server *server = exchange->server;
+	note_answer(exchange, 0);
 	exchange_unaccount(exchange, exchange->body_bytes);
 	server->requests_open--;
 	server_count(server, requests_open, -1);
@@ -171,6 +203,8 @@ void exchange_refuse(struct net_exchange *exchange, int status, int grpc, const 
 	if (exchange->answered || !exchange->connection)
 		return;
 	struct net_connection *connection = exchange->connection;
+	if (exchange->job_out)
+		note_answer(exchange, status); /* the stand-in has nothing that authorize attached */
 	struct net_exchange *target = exchange->job_out ? stand_in(exchange) : exchange;
 	if (!target) {
 		connection->protocol->abort(exchange);
@@ -205,6 +239,7 @@ void exchange_answer(struct net_exchange *exchange)
 	exchange->answered = true;
 	exchange->answer_ns = exchange->active_ns = server_now_ns(exchange->server);
 	count_answer(exchange);
+	note_answer(exchange, outcome_of(exchange));
 	exchange->connection->protocol->answer(exchange);
 }
 
@@ -251,12 +286,12 @@ static void begin_grpc(struct net_exchange *exchange, int64_t now_ns)
 		exchange_refuse(exchange, 503, -1, "out of memory");
 }
 
-static void begin_route(struct net_exchange *exchange, int64_t content_length, int64_t now_ns)
+/* status, allow: of route_find(). */
+static void begin_route(struct net_exchange *exchange, int status, const char *allow, int64_t content_length, int64_t now_ns)
 {
 	struct net_request *request = &exchange->request;
 	const struct net_server_options *options = &exchange->server->options;
-	char allow[128], size[TEXT_NUMBER_MAX];
-	int status = route_find(options->routes, request->method, request->path, &exchange->route, allow, sizeof(allow));
+	char size[TEXT_NUMBER_MAX];
 	if (status == 405) {
 		net_response_header(&exchange->response, "Allow", allow);
 		exchange_refuse(exchange, 405, -1, "%s does not allow %s: use %s", request->path, request->method, allow);
@@ -286,7 +321,11 @@ static bool authorize(struct net_exchange *exchange)
 {
 	const struct net_server_options *options = &exchange->server->options;
 	struct net_response *response = &exchange->response;
+	exchange->request.permission = exchange->route ? exchange->route->permission : 0;
+	exchange->request.certificate = exchange->connection->certificate;
+	exchange->answer_due = options->authorize;
 	bool allowed = !options->authorize || options->authorize(options->context, &exchange->request, response);
+	exchange->request.certificate = NULL; /* the request may outlive the connection */
 	exchange->headers_before = response->headers.len;
 	if (allowed)
 		return true;
@@ -304,6 +343,7 @@ void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64
 	struct net_server *server = exchange->server;
 	struct net_request *request = &exchange->request;
 	struct error error = {0};
+	char allow[128];
 	server_count(server, requests, 1);
 	exchange->head_done = true;
 	exchange->started_ns = exchange->active_ns = now_ns;
@@ -315,8 +355,11 @@ void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64
 		exchange_refuse(exchange, 400, -1, "%s", error.message);
 	else if (server->requests_open > NET_REQUESTS_MAX)
 		exchange_refuse(exchange, 503, -1, "busy: %d requests are open already; try again later", NET_REQUESTS_MAX);
-	else if (authorize(exchange))
-		begin_route(exchange, content_length, now_ns);
+	if (exchange->answered)
+		return;
+	int status = route_find(server->options.routes, request->method, request->path, &exchange->route, allow, sizeof(allow));
+	if (authorize(exchange))
+		begin_route(exchange, status, allow, content_length, now_ns);
 }
 
 /* ---- data ---- */

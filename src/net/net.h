@@ -59,8 +59,19 @@ bool net_request_takes_gzip(const struct net_request *request);	  /* for answers
 struct bytes net_request_body(const struct net_request *request); /* decompressed (gzip, zstd by Content-Encoding); gRPC unary:
 								     the one message, unframed and decompressed */
 bool net_request_is_grpc(const struct net_request *request);
-bool net_request_is_loopback(const struct net_request *request); /* the peer's address */
-uint64_t net_request_peer(const struct net_request *request);	 /* a number for the peer's address, without the port */
+bool net_request_is_loopback(const struct net_request *request);	 /* the peer's address */
+uint64_t net_request_peer(const struct net_request *request);		 /* a number for the peer's address, without the port */
+const char *net_request_peer_address(const struct net_request *request); /* "10.1.2.3", "::1"; "" = unknown */
+/* What the route says that a caller needs (struct net_route); 0 = there is no route for path and method. */
+unsigned net_request_permission(const struct net_request *request);
+/* For options.authorize: memory that lives as long as the request, zeroed, at most once for each request; NULL without memory.
+ * Handlers find it again by net_request_attached(): NULL = nothing was attached. */
+void *net_request_attach(struct net_request *request, size_t size);
+void *net_request_attached(const struct net_request *request);
+/* For options.authorize only: the n-th name (from 0) of the peer's certificate, which its authority has confirmed: the common
+ * name of the subject, if it has one, then the alternative names (DNS, URI, e-mail). NULL after the last, and without a
+ * certificate. */
+const char *net_request_certificate_name(const struct net_request *request, size_t n);
 /* Set to true by the loop when the client has gone away or time is over; long work polls it. */
 const atomic_bool *net_request_cancelled(const struct net_request *request);
 
@@ -156,16 +167,22 @@ struct net_route {
 	net_handler handler;
 	const struct net_stream_handler *stream; /* instead of handler, for gRPC streams */
 	void *context;
+	/* What a caller needs, in the numbers of whoever made the table; net shows it to options.authorize. */
+	unsigned permission;
 	size_t body_max; /* bytes, wire and decompressed; 0 = options.body_max */
 	/* The handler may take long: it runs on one of options.slow_workers, waiting its turn among options.fair_key()'s
 	 * clients. */
 	bool slow;
 	unsigned seconds_max; /* of the handler, waiting included; 0 = options.request_seconds_max */
 };
-/* A row of a table of routes; what more there is of it follows: `.slow = true`. */
-#define NET_ROUTE(method_text, path_text, function, ...)                                                                       \
+/* A row of a table of routes; what more there is of it follows: `.slow = true`. Without a permission it does not compile. */
+#define NET_ROUTE(method_text, path_text, needs, function, ...)                                                                \
 	{                                                                                                                      \
-		.method = method_text, .path = path_text, .handler = function, ##__VA_ARGS__                                   \
+		.method = method_text, .path = path_text, .permission = needs, .handler = function, ##__VA_ARGS__              \
+	}
+#define NET_STREAM_ROUTE(method_text, path_text, needs, functions, ...)                                                        \
+	{                                                                                                                      \
+		.method = method_text, .path = path_text, .permission = needs, .stream = functions, ##__VA_ARGS__              \
 	}
 
 /*
@@ -180,6 +197,7 @@ struct net_tls_options {
 	const char *key_file;  /* of cert_file, without a password; NULL = in cert_file */
 	const char *server_name; /* clients: for SNI and the check of the certificate; NULL = the URL's host */
 	bool insecure;		 /* clients: take any certificate */
+	bool peer_optional;	 /* servers: a peer may also have none; one that it has must be of ca_file */
 };
 struct net_tls;
 int net_tls_new_client(const struct net_tls_options *options, struct net_tls **ret, struct error *err);
@@ -215,9 +233,14 @@ struct net_server_options {
 	 * handler request_seconds_max (503, cancelled is set), reading the answer as long as sending a body. A header has 10 s,
 	 * or request_seconds_max if that is less. */
 	unsigned request_seconds_max, idle_seconds_max;
-	/* Called on the loop before routing for every request; false = answer with what it put into response (401, 403). NULL =
-	 * all allowed. Must be quick. Headers that it adds stay on the answer, also when it allows. */
-	bool (*authorize)(void *context, const struct net_request *request, struct net_response *response);
+	/* Called on the loop for every request, when its route is known and before anything else is refused; false = answer
+	 * with what it put into response (401, 403). NULL = all allowed. Must be quick. Headers that it adds stay on the
+	 * answer, also when it allows. */
+	bool (*authorize)(void *context, struct net_request *request, struct net_response *response);
+	/* Called on the loop once for every request that authorize was called for, when its answer is complete (of streams:
+	 * when it ends), with the HTTP status that the outcome has, also of gRPC; 0 = the client went away before. NULL =
+	 * nobody wants to know. Must be quick. */
+	void (*on_answer)(void *context, const struct net_request *request, int status);
 	/* Called for every answer that net itself makes up (404, 413 ...) once it is complete, to reshape it; on the loop or a
 	 * worker. The request may be incomplete: path "" when it could not be parsed. NULL = {"error": "..."} stays. */
 	void (*on_refusal)(void *context, const struct net_request *request, struct net_response *response);

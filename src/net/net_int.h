@@ -55,6 +55,9 @@
 #define NET_LINGER_NS		 (2 * NS_PER_S)
 #define NET_STOP_NS		 (10 * NS_PER_S)
 #define NET_NAME_MAX		 256
+#define NET_PEER_ADDRESS_SIZE	 46	   /* INET6_ADDRSTRLEN */
+#define NET_CERTIFICATE_NAMES	 (4 * KIB) /* bytes of the names of a certificate; more are left out */
+#define NET_ATTACH_MAX		 1024
 #define GRPC_PREFIX_BYTES	 5
 
 /* ---- request.c: what came ---- */
@@ -72,6 +75,10 @@ struct net_request {
 	size_t header_bytes; /* of names and values */
 	struct buffer body;
 	uint64_t peer; /* distinguishes addresses */
+	char peer_address[NET_PEER_ADDRESS_SIZE];
+	unsigned permission;	 /* of its route */
+	void *attached;		 /* in the arena; net_request_attach() */
+	const char *certificate; /* the connection's, while authorize runs */
 	bool grpc, loopback;
 	atomic_bool cancelled;
 };
@@ -193,6 +200,7 @@ struct net_exchange {
 	size_t body_max;
 	size_t received_bytes, sent_bytes;
 	size_t answer_bytes;   /* accounted in server->answer_bytes */
+	bool answer_due;       /* options.authorize was called, and on_answer is yet to be */
 	size_t headers_before; /* bytes of headers that are the server's own, not the handler's */
 	struct grpc_reader reader;
 	struct grpc_head message_head;
@@ -384,6 +392,8 @@ struct net_connection {
 	int64_t write_moved_ns; /* when the peer was last seen to take something of the write */
 	size_t write_bytes, write_unread;
 	uint64_t peer; /* a hash of its address, without the port */
+	char peer_address[NET_PEER_ADDRESS_SIZE];
+	char *certificate; /* names, each with a NUL, then an empty one; NULL = none */
 	bool loopback, paused, write_pending, busy, eof, lingering, closing;
 	bool securing; /* a TLS handshake is under way */
 };
@@ -461,6 +471,8 @@ struct addrinfo;
  */
 int address_resolve(const struct net_address *address, int flags, struct addrinfo **ret);
 int address_format(const struct sockaddr *address, char *out, size_t size);
+/* The host alone, "10.1.2.3" or "fe80::1"; an IPv4 address in IPv6 as IPv4. "" if it is neither. */
+void address_format_host(const struct sockaddr *address, char out[static NET_PEER_ADDRESS_SIZE]);
 bool address_is_loopback(const struct sockaddr *address);
 uint64_t address_hash(const struct sockaddr *address); /* of the host; all of loopback is one */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request as it came: header fields, the target taken apart and decoded, and what handlers ask of it. */
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -31,7 +32,7 @@ void request_init(struct net_request *request, size_t header_max)
 {
 	*request = (struct net_request){.method = "", .target = "", .path = ""};
 	/* The target is kept three times (as it came, decoded path, decoded query). */
-	request->arena.max_bytes = 4 * header_max + 16 * KIB;
+	request->arena.max_bytes = 4 * header_max + 16 * KIB + NET_ATTACH_MAX;
 }
 
 static void pairs_release(struct net_pairs *pairs)
@@ -254,6 +255,38 @@ bool net_request_is_loopback(const struct net_request *request)
 uint64_t net_request_peer(const struct net_request *request)
 {
 	return request->peer;
+}
+
+const char *net_request_peer_address(const struct net_request *request)
+{
+	return request->peer_address;
+}
+
+unsigned net_request_permission(const struct net_request *request)
+{
+	return request->permission;
+}
+
+void *net_request_attach(struct net_request *request, size_t size)
+{
+	assert(!request->attached && size <= NET_ATTACH_MAX);
+	request->attached = arena_alloc(&request->arena, size);
+	if (request->attached)
+		memset(request->attached, 0, size);
+	return request->attached;
+}
+
+void *net_request_attached(const struct net_request *request)
+{
+	return request->attached;
+}
+
+const char *net_request_certificate_name(const struct net_request *request, size_t n)
+{
+	const char *name = request->certificate;
+	for (; name && *name && n; n--)
+		name += strlen(name) + 1;
+	return name && *name ? name : NULL;
 }
 
 const atomic_bool *net_request_cancelled(const struct net_request *request)

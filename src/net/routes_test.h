@@ -273,7 +273,7 @@ static const struct net_route test_routes[] = {
 };
 
 /* X-Refuse: STATUS asks to be refused. */
-static inline bool test_authorize(void *context, const struct net_request *request, struct net_response *response)
+static inline bool test_authorize(void *context, struct net_request *request, struct net_response *response)
 {
 	const char *status = net_request_header(request, "x-refuse");
 	net_response_header(response, "X-Content-Type-Options", "nosniff");

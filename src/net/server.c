@@ -178,6 +178,8 @@ static void connect_peer(struct net_server *server, struct net_socket *socket)
 			known && address_is_loopback((struct sockaddr *)&peer));
 	socket->connection.securing = socket->tls;
 	socket->connection.peer = known ? address_hash((struct sockaddr *)&peer) : 0;
+	if (known)
+		address_format_host((struct sockaddr *)&peer, socket->connection.peer_address);
 }
 
 static void on_timer(uv_timer_t *timer);

@@ -15,6 +15,8 @@
  */
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "net/socket_int.h"
@@ -189,6 +191,57 @@ static void handshake_failed(struct net_socket *socket)
 		connection_finish(&socket->connection);
 }
 
+static void add_name(struct buffer *names, const void *text, size_t len)
+{
+	/* A NUL within is no name, but an attempt to pass for another one. */
+	if (len > 0 && !memchr(text, 0, len) && names->len + len + 1 < names->max) {
+		buffer_append(names, text, len);
+		buffer_append_byte(names, 0);
+	}
+}
+
+static void add_common_name(struct buffer *names, X509 *certificate)
+{
+	X509_NAME *subject = X509_get_subject_name(certificate);
+	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+	unsigned char *text = NULL;
+	int len = at < 0 ? -1 : ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+	if (len > 0)
+		add_name(names, text, (size_t)len);
+	OPENSSL_free(text);
+}
+
+static void add_alternative_names(struct buffer *names, X509 *certificate)
+{
+	GENERAL_NAMES *all = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+	for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(all, i);
+		const ASN1_STRING *text = name->type == GEN_DNS	    ? name->d.dNSName
+					  : name->type == GEN_URI   ? name->d.uniformResourceIdentifier
+					  : name->type == GEN_EMAIL ? name->d.rfc822Name
+								    : NULL;
+		if (text)
+			add_name(names, ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text));
+	}
+	GENERAL_NAMES_free(all);
+}
+
+/* False without memory. */
+static bool keep_certificate(struct net_socket *socket)
+{
+	X509 *certificate = SSL_get0_peer_certificate(socket->tls->session);
+	if (!certificate || SSL_get_verify_result(socket->tls->session) != X509_V_OK)
+		return true;
+	_cleanup_(buffer_release) struct buffer names = {.max = NET_CERTIFICATE_NAMES};
+	add_common_name(&names, certificate);
+	add_alternative_names(&names, certificate);
+	buffer_append_byte(&names, 0);
+	if (buffer_status(&names) == 0 && (socket->connection.certificate = mem_alloc(names.len)))
+		memcpy(socket->connection.certificate, names.data, names.len);
+	ERR_clear_error();
+	return socket->connection.certificate;
+}
+
 /* True = go on. */
 static bool shake_hands(struct net_socket *socket)
 {
@@ -200,6 +253,10 @@ static bool shake_hands(struct net_socket *socket)
 			flush(socket);
 		else
 			handshake_failed(socket);
+		return false;
+	}
+	if (!keep_certificate(socket)) {
+		connection_close(&socket->connection);
 		return false;
 	}
 	tls->ready = true;

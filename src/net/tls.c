@@ -39,7 +39,7 @@ struct stamp {
 };
 
 struct net_tls {
-	bool is_server, insecure;
+	bool is_server, insecure, peer_optional;
 	char *files[FILES]; /* CA, certificate, key; NULL = none */
 	char *server_name;
 	pthread_mutex_t lock;
@@ -153,8 +153,8 @@ static void set_rules(const struct net_tls *tls, SSL_CTX *context)
 	SSL_CTX_set_default_passwd_cb(context, no_password);
 	if (tls->is_server) {
 		SSL_CTX_set_alpn_select_cb(context, choose_alpn, NULL);
-		SSL_CTX_set_verify(context, tls->files[0] ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE,
-				   NULL);
+		int required = tls->peer_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+		SSL_CTX_set_verify(context, tls->files[0] ? SSL_VERIFY_PEER | required : SSL_VERIFY_NONE, NULL);
 	} else {
 		SSL_CTX_set_verify(context, tls->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
 	}
@@ -260,6 +260,7 @@ static int new_tls(const struct net_tls_options *options, bool is_server, struct
 	pthread_mutex_init(&tls->lock, NULL);
 	tls->is_server = is_server;
 	tls->insecure = options->insecure;
+	tls->peer_optional = options->peer_optional;
 	tls->looked_ns = time_monotonic_ns();
 	bool whole = true;
 	for (size_t i = 0; i < FILES; i++)

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "control/agent_metrics.h"
 #include "control/metric_text.h"
+#include "server/access/callers.h"
 #include "server/core/server_int.h"
 #include "server/metrics.h"
 #include "server/scrape/scrape.h"
@@ -472,6 +473,27 @@ static void write_debuginfod_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_debuginfod_seconds_total", "Time spent waiting for debuginfod servers.", SECONDS(stats.ns_total));
 }
 
+static void write_access_metrics(struct buffer *m, const struct server *server)
+{
+	static const char results[] = "wick_server_auth_requests_total";
+	struct callers_stats stats;
+	struct audit_stats audit;
+	callers_get_stats(server->callers, &stats);
+	audit_get_stats(server->audit, &audit);
+	metric_head(m, results, "counter", "Requests that access control decided on, by result.");
+	for (size_t i = 0; i < CALLERS_RESULTS; i++)
+		metric_of(m, results, "result", callers_result_names[i], stats.results[i]);
+	COUNTER("wick_server_auth_logins_total", "Tokens used from an address for the first time in an hour.", stats.logins);
+	GAUGE("wick_server_auth_tokens", "Tokens and certificates that are known.", stats.tokens);
+	GAUGE("wick_server_auth_keys", "Keys of JSON Web Tokens that are known.", stats.keys);
+	GAUGE("wick_server_auth_tokens_current", "1: the file of tokens as it is is in use; 0: it is wrong, an older one is.",
+	      stats.is_current);
+	COUNTER("wick_server_auth_reloads_total", "Changed files of tokens that are in use now.", stats.reloads);
+	COUNTER("wick_server_auth_reload_failures_total", "Changed files of tokens that were wrong.", stats.reload_failures);
+	COUNTER("wick_server_audit_events_total", "Lines of the audit log.", audit.written);
+	COUNTER("wick_server_audit_dropped_total", "Events that are not in the audit log.", audit.dropped);
+}
+
 static void write_process_metrics(struct buffer *m, const struct server *server)
 {
 	GAUGE("process_resident_memory_bytes", "Resident memory of the server.", mem_resident_bytes());
@@ -491,6 +513,7 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	response->content_type = "text/plain; version=0.0.4; charset=utf-8";
 	write_process_metrics(m, server);
 	write_server_metrics(m, server);
+	write_access_metrics(m, server);
 	write_symbol_metrics(m, server);
 	write_upload_metrics(m, server);
 	write_recording_metrics(m, server);

@@ -7,6 +7,7 @@
  *
  *   stores/      storage of recordings, markers, snapshots and agents; independent of HTTP
  *   core/        the server's state (server_int.h), tenants, limits, query statistics, forwarding, symbolization
+ *   access/      who a caller is: tokens, JSON Web Tokens, delays for wrong ones, the audit log
  *   http/        access control (access.c), remote procedure calls (rpc.c), the web UI (assets.c)
  *   ingest/      the ingest path, and OTLP
  *   debuginfo/   uploads of debug information
@@ -90,10 +91,14 @@ struct server_options {
 	const char *data_directory;			 /* made if missing */
 	const char *listen;				 /* "ADDR:PORT" */
 	const char *token;				 /* NULL = none; needed beyond loopback unless insecure */
+	const char *tokens_file;			 /* tokens with roles (access/tokens.h), beside `token`; NULL = none */
+	const char *audit_file;				 /* the audit log; NULL = none */
+	uint64_t audit_bytes;				 /* of it; 0 = 64 MiB */
 	bool insecure;					 /* listen beyond loopback without a token */
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
 	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */
 	const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
+	bool tls_client_optional;      /* clients without a certificate may come, too; they need a token */
 	bool no_host_files;	       /* never open files of this host that profiles name */
 	int64_t retention_age_ns;      /* 0 = the store's default; negative = keep for ever */
 	uint64_t retention_size_bytes; /* 0 = the store's default */

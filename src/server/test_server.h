@@ -109,8 +109,9 @@ static inline int test_ask_bytes(struct test_server *test, const char *head, str
 	request.loopback = !test->is_remote;
 	net_response_release(&test->response);
 	net_response_init(&test->response);
+	int status = route_find(test->server->routes, request.method, request.path, &route, allow, sizeof(allow));
+	request.permission = status ? 0 : route->permission;
 	if (access_authorize(test->server, &request, &test->response)) {
-		int status = route_find(test->server->routes, request.method, request.path, &route, allow, sizeof(allow));
 		size_t max = status ? 0 : route->body_max ? route->body_max : server_body_max(test->server);
 		if (status)
 			test_refuse(test, &request, status, status == 404 ? "no such path" : "no such method");

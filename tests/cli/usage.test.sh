@@ -7,7 +7,7 @@ expect "no command is a usage error" 2 '^usage: wick COMMAND' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
 expect "an unknown command is named" 2 "unknown command 'recrod'" "$WICK" recrod
-for verb in up server agent record top open import annotate query saved diff store convert merge report debuginfo doctor; do
+for verb in up server agent record top open import annotate query saved diff store convert merge report debuginfo token doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
 	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
@@ -99,6 +99,6 @@ check "bash completes verbs" test "$(completed sto)" = store
 check "bash completes actions" test "$(completed store re)" = repair
 check "bash completes options" test "$(completed store repair --dry)" = --dry-run
 check "bash completes choices" test "$(completed top --view thr)" = threads
-check "each action that the synopsis has is completed" sh -c 'for verb in store saved debuginfo; do "$1" $verb --completions | awk -F "\t" "\$1 == \"\" { print \$4 }" | tr -d "," | tr " " "\n" |
+check "each action that the synopsis has is completed" sh -c 'for verb in store saved debuginfo token; do "$1" $verb --completions | awk -F "\t" "\$1 == \"\" { print \$4 }" | tr -d "," | tr " " "\n" |
 	while read -r action; do "$1" $verb --help | head -n 1 | grep -qw -- "$action" || exit 1; done || exit 1; done' sh "$WICK"
 finish

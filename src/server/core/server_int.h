@@ -14,6 +14,7 @@
 #include "server/core/counters.h"
 #include "server/core/forward.h"
 #include "server/core/limits.h"
+#include "server/core/permission.h"
 #include "server/core/query_budget.h"
 #include "server/core/respond.h"
 #include "server/core/slow.h"
@@ -35,6 +36,8 @@ struct server {
 	char *data_directory, *token;
 	char listen_host[256];
 	bool loopback_only;
+	struct callers *callers; /* access/callers.h; NULL in tests only: `token` alone counts */
+	struct audit *audit;	 /* NULL = none */
 	struct symbolizer *symbolizer;
 	struct uploads *uploads;
 	struct debuginfod *debuginfod; /* NULL = no servers */

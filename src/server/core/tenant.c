@@ -54,21 +54,6 @@
 #define CACHE_MOST	  (256 * MIB)
 #define CACHE_KEPT_NS	  (300 * NS_PER_S)
 
-int tenant_name_check(const char *name, struct error *err)
-{
-	size_t len = strlen(name);
-	if (len == 0 || len > TENANT_NAME_MAX)
-		return error_set(err, -EBADMSG, "X-Scope-OrgID: a tenant's name must have 1 to %d characters", TENANT_NAME_MAX);
-	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-		return error_set(err, -EBADMSG, "X-Scope-OrgID: '%s' is not a valid tenant name", name);
-	for (const char *at = name; *at; at++)
-		if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') ||
-		      strchr("!-_.*'()", *at)))
-			return error_set(err, -EBADMSG,
-					 "X-Scope-OrgID: a tenant's name may contain letters, digits and !-_.*'() only");
-	return 0;
-}
-
 static void on_store_problem(void *context, const char *message)
 {
 	const struct tenant *tenant = context;
@@ -325,10 +310,16 @@ static int take(struct server *server, const char *name, bool create, struct ten
 	return r;
 }
 
+const char *tenant_name_of_request(const struct net_request *request)
+{
+	const struct caller *caller = caller_of(request);
+	return caller && *caller->tenant ? caller->tenant : net_request_header(request, TENANT_HEADER);
+}
+
 int tenant_of_request(struct server *server, const struct net_request *request, bool create, struct tenant **ret,
 		      struct error *err)
 {
-	return tenant_by_name(server, net_request_header(request, TENANT_HEADER), create, ret, err);
+	return tenant_by_name(server, tenant_name_of_request(request), create, ret, err);
 }
 
 int tenant_by_name(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err)
@@ -352,14 +343,14 @@ int tenant_by_name(struct server *server, const char *name, bool create, struct 
 
 bool tenant_owns(const struct server *server, const struct net_request *request, const char *name)
 {
-	const char *own = net_request_header(request, TENANT_HEADER);
+	const char *own = tenant_name_of_request(request);
 	return !server->options.tenants || strcmp(own ? own : DEFAULT_NAME, name ? name : DEFAULT_NAME) == 0;
 }
 
 uint64_t tenant_fair_key(void *context, const struct net_request *request)
 {
 	const struct server *server = context;
-	const char *name = server->options.tenants ? net_request_header(request, TENANT_HEADER) : NULL;
+	const char *name = server->options.tenants ? tenant_name_of_request(request) : NULL;
 	return name ? hash64_seed(name, strlen(name), net_request_peer(request)) : net_request_peer(request);
 }
 

@@ -42,6 +42,9 @@ struct tenant {
 
 int tenants_open(struct server *server, struct error *err);
 void tenants_close(struct server *server);
+/* Which one the request is about: what access control has chosen for its caller, or what its header says; NULL = neither. The
+ * only way to find out, so that nobody is asked for data of a tenant that its caller may not use. */
+const char *tenant_name_of_request(const struct net_request *request);
 /* -EBADMSG a bad name, -ENOENT none of that name unless `create`, -EDQUOT too many. The tenant's store is open. */
 int tenant_of_request(struct server *server, const struct net_request *request, bool create, struct tenant **ret,
 		      struct error *err);

@@ -509,13 +509,32 @@ static int begin_or_replace(struct server *server, const struct upload_begin *be
 int debuginfo_set_tenant(struct server *server, const struct net_request *request, struct upload_begin *begin,
 			 struct error *err)
 {
-	const char *name = server->options.tenants ? net_request_header(request, TENANT_HEADER) : NULL;
+	const char *name = server->options.tenants ? tenant_name_of_request(request) : NULL;
 	if (!name || tenant_owns(server, request, NULL))
 		return 0;
 	int r = tenant_name_check(name, err);
 	if (r == 0)
 		snprintf(begin->tenant, sizeof(begin->tenant), "%s", name);
 	return r < 0 ? error_prefix(err, -EINVAL, "debug information") : 0;
+}
+
+int debuginfo_find_upload(struct server *server, const struct net_request *request, const char *id, struct upload_begin *ret,
+			  uint64_t *ret_offset, struct error *err)
+{
+	const struct caller *caller = caller_of(request);
+	struct upload_begin own = {0};
+	int r = uploads_get(server->uploads, id, ret, ret_offset, err);
+	if (r < 0 || !caller || !*caller->tenant)
+		return r;
+	r = debuginfo_set_tenant(server, request, &own, err);
+	return r < 0 || strcmp(own.tenant, ret->tenant) == 0 ? r : error_set(err, -ENOENT, "no such upload");
+}
+
+static int check_owner(struct server *server, const struct net_request *request, const char *id, struct error *err)
+{
+	struct upload_begin begin;
+	uint64_t offset;
+	return debuginfo_find_upload(server, request, id, &begin, &offset, err);
 }
 
 void api_upload_begin(void *context, const struct net_request *request, struct net_response *response)
@@ -574,6 +593,8 @@ void api_upload_write(void *context, const struct net_request *request, struct n
 	if (!r && (!text || text_parse_u64(text, &offset, NULL) < 0))
 		r = error_set(&err, -EINVAL, "parameter 'offset': the start of this part is missing or not a number");
 	if (!r)
+		r = check_owner(server, request, id, &err);
+	if (!r)
 		r = uploads_write(server->uploads, id, offset, net_request_body(request), &next, &err);
 	if (r < 0)
 		respond_failure(response, r, r == -ERANGE ? &next : NULL, &err);
@@ -593,6 +614,8 @@ void api_upload_finish(void *context, const struct net_request *request, struct 
 	split_path(request, id, &verb);
 	int r = verb && strcmp(verb, "finish") == 0 ? check_enabled(server, &err) : error_set(&err, -ENOENT, "no such path");
 	if (!r)
+		r = check_owner(server, request, id, &err);
+	if (!r)
 		r = uploads_finish(server->uploads, id, &err);
 	if (r == -ERANGE)
 		uploads_get(server->uploads, id, &begin, &offset, NULL);
@@ -606,7 +629,9 @@ void api_upload_abort(void *context, const struct net_request *request, struct n
 	char id[UPLOAD_ID_MAX];
 	const char *verb;
 	split_path(request, id, &verb);
-	int r = verb ? error_set(&err, -ENOENT, "no such path") : uploads_abort(server->uploads, id, &err);
+	int r = verb ? error_set(&err, -ENOENT, "no such path") : check_owner(server, request, id, &err);
+	if (!r)
+		r = uploads_abort(server->uploads, id, &err);
 	respond_done(response, r, NULL, &err);
 }
 

@@ -26,5 +26,8 @@ bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t st
  */
 int debuginfo_set_tenant(struct server *server, const struct net_request *request, struct upload_begin *begin,
 			 struct error *err);
+/* uploads_get() for who may use only some tenants: an upload of another is not there. */
+int debuginfo_find_upload(struct server *server, const struct net_request *request, const char *id, struct upload_begin *ret,
+			  uint64_t *ret_offset, struct error *err);
 
 #endif

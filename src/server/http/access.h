@@ -6,7 +6,12 @@
 #include "net/net.h"
 
 struct server;
-bool access_authorize(void *context, const struct net_request *request, struct net_response *response);
+/* net_server_options.authorize and .on_answer. A caller that is known is attached to the request (struct caller). */
+bool access_authorize(void *context, struct net_request *request, struct net_response *response);
+void access_on_answer(void *context, const struct net_request *request, int status);
+/* Tokens and the audit log; after access_check_options(). */
+int access_open(struct server *server, struct error *err);
+void access_close(struct server *server);
 
 /* A further address: as open to other machines as the first, or less. */
 int access_check_listen(const struct server *server, const char *listen, struct error *err);

@@ -420,12 +420,13 @@ void rpc_add_routes(struct net_route *routes)
 		for (const struct rpc_method *method = rpc_services[i]; method->path; method++) {
 			struct net_route route = {.method = "POST",
 						  .path = method->path,
+						  .permission = method->permission,
 						  .handler = rpc_handle,
 						  .slow = method->flags & RPC_SLOW};
 			*routes++ = route;
 			route.method = "GET";
 			if (method->flags & RPC_READ_ONLY)
 				*routes++ = route;
-			*routes++ = (struct net_route){.method = "OPTIONS", .path = method->path, .handler = rpc_preflight};
+			*routes++ = (struct net_route)NET_ROUTE("OPTIONS", method->path, method->permission, rpc_preflight);
 		}
 }

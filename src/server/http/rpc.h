@@ -23,7 +23,8 @@ struct rpc_call {
 	enum grpc_code code;		   /* of a failure, if grpc_code_of() is not right; GRPC_OK = that one */
 };
 struct rpc_method {
-	const char *path; /* "/querier.v1.QuerierService/ProfileTypes"; the last row of a table has NULL */
+	const char *path;	    /* "/querier.v1.QuerierService/ProfileTypes"; the last row of a table has NULL */
+	enum permission permission; /* what a caller needs */
 	const struct pb_json_message *request, *answer; /* for clients that speak JSON */
 	/*
 	 * request: the message in protobuf. out: the answer, appended; its content after a failure does not matter. 0 or

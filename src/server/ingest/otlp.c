@@ -249,16 +249,16 @@ void ingest_drop_signal(void *context, const struct net_request *request, struct
 /* ---- ports of their own ---- */
 
 static const struct net_route otlp_routes[] = {
-	NET_ROUTE("POST", INGEST_OTLP_GRPC_PATH, ingest_otlp_grpc),
-	NET_ROUTE("POST", INGEST_OTLP_HTTP_PATH, ingest_otlp_http),
-	NET_ROUTE("POST", OTLP_LOGS_PATH, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_TRACES_PATH, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_METRICS_PATH, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_HTTP_LOGS_PATH, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_HTTP_TRACES_PATH, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_HTTP_METRICS_PATH, ingest_drop_signal),
-	NET_ROUTE("GET", "/healthz", health_show),
-	NET_ROUTE("GET", "/readyz", health_show),
+	NET_ROUTE("POST", INGEST_OTLP_GRPC_PATH, PERMIT_WRITE, ingest_otlp_grpc),
+	NET_ROUTE("POST", INGEST_OTLP_HTTP_PATH, PERMIT_WRITE, ingest_otlp_http),
+	NET_ROUTE("POST", OTLP_LOGS_PATH, PERMIT_WRITE, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_TRACES_PATH, PERMIT_WRITE, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_METRICS_PATH, PERMIT_WRITE, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_LOGS_PATH, PERMIT_WRITE, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_TRACES_PATH, PERMIT_WRITE, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_METRICS_PATH, PERMIT_WRITE, ingest_drop_signal),
+	NET_ROUTE("GET", "/healthz", PERMIT_OPEN, health_show),
+	NET_ROUTE("GET", "/readyz", PERMIT_OPEN, health_show),
 };
 #define ROUTE_COUNT  (sizeof(otlp_routes) / sizeof(otlp_routes[0]))
 #define OTLP_WORKERS 2
@@ -290,6 +290,7 @@ static int port_open(struct server *server, const char *listen, struct otlp_port
 		.routes = port->routes,
 		.body_max = server->options.body_bytes_max,
 		.authorize = access_authorize,
+		.on_answer = access_on_answer,
 		.on_refusal = ingest_on_refusal,
 		.descriptors_reserved = descriptors_reserved(),
 		.on_few_descriptors = descriptors_note,

@@ -236,8 +236,8 @@ struct stream {
 	uint64_t offset; /* where the upload is: before it, what arrives is there already */
 };
 
-static enum grpc_code stream_begin(struct server *server, struct net_stream *stream, struct bytes info,
-				   struct net_response *response)
+static enum grpc_code stream_begin(struct server *server, const struct net_request *request, struct net_stream *stream,
+				   struct bytes info, struct net_response *response)
 {
 	struct error err = {0};
 	struct request in;
@@ -251,7 +251,7 @@ static enum grpc_code stream_begin(struct server *server, struct net_stream *str
 	*net_stream_slot(stream) = upload;
 	copy_text(upload->build_id, sizeof(upload->build_id), in.texts[1]);
 	copy_text(upload->id, sizeof(upload->id), in.texts[2]);
-	if (uploads_get(server->uploads, upload->id, &begin, &upload->offset, NULL) < 0)
+	if (debuginfo_find_upload(server, request, upload->id, &begin, &upload->offset, NULL) < 0)
 		respond_grpc(response, GRPC_INVALID_ARGUMENT,
 			     "the upload ID does not match the one returned by the InitiateUpload call");
 	else if (strcmp(begin.build_id, upload->build_id) != 0)
@@ -287,7 +287,7 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 	else if (!upload && !in.texts[1].data)
 		respond_grpc(response, GRPC_INVALID_ARGUMENT, "the first message of an upload must be its info");
 	else if (!upload)
-		return stream_begin(context, stream, in.texts[1], response);
+		return stream_begin(context, request, stream, in.texts[1], response);
 	else if (in.texts[2].len)
 		return stream_chunk(context, upload, in.texts[2], response);
 	return response->grpc_status;
@@ -331,7 +331,7 @@ void parca_finished(void *context, const struct net_request *request, struct net
 	copy_text(id, sizeof(id), in.texts[2]);
 	if (in.texts[1].len <= 2)
 		respond_grpc(response, GRPC_INVALID_ARGUMENT, "unexpectedly short input");
-	else if (uploads_get(server->uploads, id, &begin, &offset, NULL) < 0)
+	else if (debuginfo_find_upload(server, request, id, &begin, &offset, NULL) < 0)
 		respond_grpc(response, GRPC_NOT_FOUND, "no debuginfo upload metadata found for build id");
 	else if (strcmp(begin.build_id, build_id) != 0)
 		respond_grpc(response, GRPC_INVALID_ARGUMENT, "upload id mismatch");

@@ -84,7 +84,7 @@ static int write_arrow(struct rpc_call *call, struct bytes request, struct buffe
 }
 
 const struct rpc_method rpc_parca_profiles[] = {
-	{.path = INGEST_ARROW_PATH, .request = &arrow_request, .answer = &arrow_answer, .handler = write_arrow},
-	{.path = INGEST_PARCA_PATH, .request = &write_request, .answer = &write_answer, .handler = write_raw},
+	{INGEST_ARROW_PATH, PERMIT_WRITE, &arrow_request, &arrow_answer, write_arrow, 0},
+	{INGEST_PARCA_PATH, PERMIT_WRITE, &write_request, &write_answer, write_raw, 0},
 	{0},
 };

@@ -299,13 +299,15 @@ static int handle_query_range(struct rpc_call *call, struct bytes request, struc
 #define SERVICE	  "/parca.query.v1alpha1.QueryService/"
 #define SLOW_READ (RPC_SLOW | RPC_READ_ONLY)
 const struct rpc_method rpc_parca_query[] = {
-	PARCA_METHOD(SERVICE "ProfileTypes", &parca_types_request, &parca_types_answer, handle_types, SLOW_READ),
-	PARCA_METHOD(SERVICE "Labels", &parca_labels_request, &parca_labels_answer, handle_labels, SLOW_READ),
-	PARCA_METHOD(SERVICE "Values", &parca_values_request, &parca_values_answer, handle_values, SLOW_READ),
-	PARCA_METHOD(SERVICE "QueryRange", &parca_range_request, &parca_range_answer, handle_query_range, SLOW_READ),
-	PARCA_METHOD(SERVICE "Query", &parca_query_request, &parca_query_answer, handle_query, SLOW_READ),
-	PARCA_METHOD(SERVICE "ShareProfile", &parca_share_profile_request, &parca_share_profile_answer, parca_share_profile,
-		     RPC_SLOW),
-	PARCA_METHOD(SERVICE "HasProfileData", &parca_empty, &parca_has_data_answer, handle_has_data, RPC_READ_ONLY),
+	PARCA_METHOD(SERVICE "ProfileTypes", PERMIT_READ, &parca_types_request, &parca_types_answer, handle_types, SLOW_READ),
+	PARCA_METHOD(SERVICE "Labels", PERMIT_READ, &parca_labels_request, &parca_labels_answer, handle_labels, SLOW_READ),
+	PARCA_METHOD(SERVICE "Values", PERMIT_READ, &parca_values_request, &parca_values_answer, handle_values, SLOW_READ),
+	PARCA_METHOD(SERVICE "QueryRange", PERMIT_READ, &parca_range_request, &parca_range_answer, handle_query_range,
+		     SLOW_READ),
+	PARCA_METHOD(SERVICE "Query", PERMIT_READ, &parca_query_request, &parca_query_answer, handle_query, SLOW_READ),
+	PARCA_METHOD(SERVICE "ShareProfile", PERMIT_RECORD, &parca_share_profile_request, &parca_share_profile_answer,
+		     parca_share_profile, RPC_SLOW),
+	PARCA_METHOD(SERVICE "HasProfileData", PERMIT_READ, &parca_empty, &parca_has_data_answer, handle_has_data,
+		     RPC_READ_ONLY),
 	{0},
 };

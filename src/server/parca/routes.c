@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/parca/routes.h"
 
+#include "server/core/permission.h"
 #include "server/ingest/ingest_int.h"
 
 const struct net_route parca_routes[] = {
-	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "ShouldInitiateUpload", parca_should_initiate),
-	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "InitiateUpload", parca_initiate, .slow = true),
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "Upload", .stream = &parca_upload},
-	{.method = "POST", .path = INGEST_WRITE_PATH, .stream = &parca_write},
-	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "MarkUploadFinished", parca_finished, .slow = true),
-	NET_ROUTE("POST", PARCA_TELEMETRY_PATH "ReportPanic", parca_report_panic),
+	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "ShouldInitiateUpload", PERMIT_WRITE, parca_should_initiate),
+	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "InitiateUpload", PERMIT_WRITE, parca_initiate, .slow = true),
+	NET_STREAM_ROUTE("POST", PARCA_DEBUGINFO_PATH "Upload", PERMIT_WRITE, &parca_upload),
+	NET_STREAM_ROUTE("POST", INGEST_WRITE_PATH, PERMIT_WRITE, &parca_write),
+	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "MarkUploadFinished", PERMIT_WRITE, parca_finished, .slow = true),
+	NET_ROUTE("POST", PARCA_TELEMETRY_PATH "ReportPanic", PERMIT_WRITE, parca_report_panic),
 	{0},
 };

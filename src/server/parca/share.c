@@ -268,10 +268,10 @@ PARCA_HANDLER(share_types)
 
 #define SERVICE "/parca.share.v1alpha1.ShareService/"
 const struct rpc_method rpc_parca_share[] = {
-	PARCA_METHOD(SERVICE "Upload", &parca_upload_request, &parca_upload_answer, handle_upload, RPC_SLOW),
-	PARCA_METHOD(SERVICE "Query", &parca_share_query_request, &parca_share_query_answer, handle_share_query,
+	PARCA_METHOD(SERVICE "Upload", PERMIT_RECORD, &parca_upload_request, &parca_upload_answer, handle_upload, RPC_SLOW),
+	PARCA_METHOD(SERVICE "Query", PERMIT_READ, &parca_share_query_request, &parca_share_query_answer, handle_share_query,
 		     RPC_SLOW | RPC_READ_ONLY),
-	PARCA_METHOD(SERVICE "ProfileTypes", &parca_share_types_request, &parca_share_types_answer, handle_share_types,
-		     RPC_SLOW | RPC_READ_ONLY),
+	PARCA_METHOD(SERVICE "ProfileTypes", PERMIT_READ, &parca_share_types_request, &parca_share_types_answer,
+		     handle_share_types, RPC_SLOW | RPC_READ_ONLY),
 	{0},
 };

@@ -130,9 +130,9 @@ static int answer_agents(struct parca *p, struct parca_request *in, struct error
 PARCA_HANDLER(agents)
 
 const struct rpc_method rpc_parca_targets[] = {
-	PARCA_METHOD("/parca.scrape.v1alpha1.ScrapeService/Targets", &parca_targets_request, &parca_targets_answer,
+	PARCA_METHOD("/parca.scrape.v1alpha1.ScrapeService/Targets", PERMIT_READ, &parca_targets_request, &parca_targets_answer,
 		     handle_targets, RPC_READ_ONLY),
-	PARCA_METHOD("/parca.profilestore.v1alpha1.AgentsService/Agents", &parca_empty, &parca_agents_answer, handle_agents,
-		     RPC_READ_ONLY),
+	PARCA_METHOD("/parca.profilestore.v1alpha1.AgentsService/Agents", PERMIT_READ, &parca_empty, &parca_agents_answer,
+		     handle_agents, RPC_READ_ONLY),
 	{0},
 };

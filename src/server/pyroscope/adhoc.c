@@ -332,9 +332,9 @@ static int handle_diff(struct rpc_call *call, struct bytes request, struct buffe
 
 #define ADHOC "/adhocprofiles.v1.AdHocProfileService/"
 const struct rpc_method rpc_pyroscope_adhoc[] = {
-	{ADHOC "Upload", &upload_request, &get_answer, handle_upload, RPC_SLOW},
-	{ADHOC "Get", &get_request, &get_answer, handle_get, RPC_SLOW | RPC_READ_ONLY},
-	{ADHOC "List", &pyroscope_empty, &list_answer, handle_list, RPC_READ_ONLY},
-	{ADHOC "Diff", &diff_request, &diff_answer, handle_diff, RPC_SLOW | RPC_READ_ONLY},
+	{ADHOC "Upload", PERMIT_RECORD, &upload_request, &get_answer, handle_upload, RPC_SLOW},
+	{ADHOC "Get", PERMIT_READ, &get_request, &get_answer, handle_get, RPC_SLOW | RPC_READ_ONLY},
+	{ADHOC "List", PERMIT_READ, &pyroscope_empty, &list_answer, handle_list, RPC_READ_ONLY},
+	{ADHOC "Diff", PERMIT_READ, &diff_request, &diff_answer, handle_diff, RPC_SLOW | RPC_READ_ONLY},
 	{0},
 };

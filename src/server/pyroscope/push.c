@@ -189,6 +189,6 @@ static int push(struct rpc_call *call, struct bytes request, struct buffer *out,
 }
 
 const struct rpc_method rpc_pyroscope_push[] = {
-	{.path = INGEST_PUSH_PATH, .request = &push_request, .answer = &push_answer, .handler = push},
+	{INGEST_PUSH_PATH, PERMIT_WRITE, &push_request, &push_answer, push, 0},
 	{0},
 };

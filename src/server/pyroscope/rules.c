@@ -482,13 +482,14 @@ CALLS(collection)
 #define RECORDING  "/settings.v1.RecordingRulesService/"
 #define COLLECTION "/settings.v1.CollectionRulesService/"
 const struct rpc_method rpc_pyroscope_rules[] = {
-	{RECORDING "GetRecordingRule", &id_request, &recording_answer, handle_get_recording, RPC_READ_ONLY},
-	{RECORDING "ListRecordingRules", &pyroscope_empty, &recording_list, handle_list_recording, RPC_READ_ONLY},
-	{RECORDING "UpsertRecordingRule", &recording_upsert, &recording_answer, handle_upsert_recording, 0},
-	{RECORDING "DeleteRecordingRule", &id_request, &pyroscope_empty, handle_delete_recording, 0},
-	{COLLECTION "GetCollectionRule", &name_request, &collection_rule, handle_get_collection, RPC_READ_ONLY},
-	{COLLECTION "ListCollectionRules", &pyroscope_empty, &collection_list, handle_list_collection, RPC_READ_ONLY},
-	{COLLECTION "UpsertCollectionRule", &collection_upsert, &collection_rule, handle_upsert_collection, 0},
-	{COLLECTION "DeleteCollectionRule", &name_request, &pyroscope_empty, handle_delete_collection, 0},
+	{RECORDING "GetRecordingRule", PERMIT_READ, &id_request, &recording_answer, handle_get_recording, RPC_READ_ONLY},
+	{RECORDING "ListRecordingRules", PERMIT_READ, &pyroscope_empty, &recording_list, handle_list_recording, RPC_READ_ONLY},
+	{RECORDING "UpsertRecordingRule", PERMIT_ADMIN, &recording_upsert, &recording_answer, handle_upsert_recording, 0},
+	{RECORDING "DeleteRecordingRule", PERMIT_ADMIN, &id_request, &pyroscope_empty, handle_delete_recording, 0},
+	{COLLECTION "GetCollectionRule", PERMIT_READ, &name_request, &collection_rule, handle_get_collection, RPC_READ_ONLY},
+	{COLLECTION "ListCollectionRules", PERMIT_READ, &pyroscope_empty, &collection_list, handle_list_collection,
+	 RPC_READ_ONLY},
+	{COLLECTION "UpsertCollectionRule", PERMIT_ADMIN, &collection_upsert, &collection_rule, handle_upsert_collection, 0},
+	{COLLECTION "DeleteCollectionRule", PERMIT_ADMIN, &name_request, &pyroscope_empty, handle_delete_collection, 0},
 	{0},
 };

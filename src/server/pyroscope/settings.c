@@ -269,8 +269,8 @@ static int handle_delete(struct rpc_call *call, struct bytes request, struct buf
 
 #define SETTINGS "/settings.v1.SettingsService/"
 const struct rpc_method rpc_pyroscope_settings[] = {
-	{SETTINGS "Get", &pyroscope_empty, &pyroscope_settings_answer, handle_get, RPC_READ_ONLY},
-	{SETTINGS "Set", &pyroscope_setting_message, &pyroscope_setting_message, handle_set, 0},
-	{SETTINGS "Delete", &pyroscope_setting_name, &pyroscope_empty, handle_delete, 0},
+	{SETTINGS "Get", PERMIT_READ, &pyroscope_empty, &pyroscope_settings_answer, handle_get, RPC_READ_ONLY},
+	{SETTINGS "Set", PERMIT_ADMIN, &pyroscope_setting_message, &pyroscope_setting_message, handle_set, 0},
+	{SETTINGS "Delete", PERMIT_ADMIN, &pyroscope_setting_name, &pyroscope_empty, handle_delete, 0},
 	{0},
 };

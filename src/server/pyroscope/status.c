@@ -98,9 +98,9 @@ CONFIG(config_default, DEFAULT)
 
 #define STATUS "/status.v1.StatusService/"
 const struct rpc_method rpc_pyroscope_status[] = {
-	{STATUS "GetBuildInfo", &pyroscope_empty, &build_answer, handle_build, RPC_READ_ONLY},
-	{STATUS "GetConfig", &pyroscope_empty, &body_answer, handle_config, RPC_READ_ONLY},
-	{STATUS "GetDiffConfig", &pyroscope_empty, &body_answer, handle_config_diff, RPC_READ_ONLY},
-	{STATUS "GetDefaultConfig", &pyroscope_empty, &body_answer, handle_config_default, RPC_READ_ONLY},
+	{STATUS "GetBuildInfo", PERMIT_READ, &pyroscope_empty, &build_answer, handle_build, RPC_READ_ONLY},
+	{STATUS "GetConfig", PERMIT_READ, &pyroscope_empty, &body_answer, handle_config, RPC_READ_ONLY},
+	{STATUS "GetDiffConfig", PERMIT_READ, &pyroscope_empty, &body_answer, handle_config_diff, RPC_READ_ONLY},
+	{STATUS "GetDefaultConfig", PERMIT_READ, &pyroscope_empty, &body_answer, handle_config_default, RPC_READ_ONLY},
 	{0},
 };

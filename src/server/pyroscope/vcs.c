@@ -231,11 +231,11 @@ static int handle_github(struct rpc_call *call, struct bytes request, struct buf
 
 #define VCS "/vcs.v1.VCSService/"
 const struct rpc_method rpc_pyroscope_vcs[] = {
-	{VCS "GithubApp", &pyroscope_empty, &pyroscope_empty, handle_github, 0},
-	{VCS "GithubLogin", &pyroscope_empty, &pyroscope_empty, handle_github, 0},
-	{VCS "GithubRefresh", &pyroscope_empty, &pyroscope_empty, handle_github, 0},
-	{VCS "GetFile", &file_request, &file_answer, handle_file, RPC_SLOW | RPC_READ_ONLY},
-	{VCS "GetCommit", &commit_request, &commit, handle_commit, RPC_SLOW | RPC_READ_ONLY},
-	{VCS "GetCommits", &commits_request, &commits_answer, handle_commits, RPC_SLOW | RPC_READ_ONLY},
+	{VCS "GithubApp", PERMIT_READ, &pyroscope_empty, &pyroscope_empty, handle_github, 0},
+	{VCS "GithubLogin", PERMIT_READ, &pyroscope_empty, &pyroscope_empty, handle_github, 0},
+	{VCS "GithubRefresh", PERMIT_READ, &pyroscope_empty, &pyroscope_empty, handle_github, 0},
+	{VCS "GetFile", PERMIT_READ, &file_request, &file_answer, handle_file, RPC_SLOW | RPC_READ_ONLY},
+	{VCS "GetCommit", PERMIT_READ, &commit_request, &commit, handle_commit, RPC_SLOW | RPC_READ_ONLY},
+	{VCS "GetCommits", PERMIT_READ, &commits_request, &commits_answer, handle_commits, RPC_SLOW | RPC_READ_ONLY},
 	{0},
 };

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/json.h"
+#include "server/http/access.h"
 #include "server/scrape/scrape_int.h"
 
 #define TARGETS_SHOWN	  1000
@@ -160,10 +161,9 @@ void api_targets(void *context, const struct net_request *request, struct net_re
 
 void api_reload(void *context, const struct net_request *request, struct net_response *response)
 {
-	const struct server *server = context;
 	struct error err = {0};
-	if (!server->token && !net_request_is_loopback(request)) {
-		respond_error(response, 403, "a server without a token allows this from the same machine only");
+	if (access_may_change(context, request, &err) < 0) {
+		respond_error(response, 403, err.message);
 		return;
 	}
 	int r = scrape_reload(context, &err);

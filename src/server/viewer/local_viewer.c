@@ -71,7 +71,7 @@ static bool refuse(struct net_response *response, int status, const char *why)
 	return false;
 }
 
-static bool authorize(void *context, const struct net_request *request, struct net_response *response)
+static bool authorize(void *context, struct net_request *request, struct net_response *response)
 {
 	const struct local_viewer *viewer = context;
 	const char *host = net_request_header(request, "host"), *origin = net_request_header(request, "origin");
