@@ -49,14 +49,18 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -
 	-Wvla -Wformat=2 -Wundef -Wwrite-strings -Wno-unused-parameter -Wno-missing-field-initializers
 CPPFLAGS := -D_GNU_SOURCE -DWICK_VERSION='"$(VERSION)"' -Isrc -I. -I$(O)/gen -MMD -MP
 OPT      := -O2
-CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong -fPIE $(WARNINGS) $(EXTRA_CFLAGS)
-LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now
+# What makes a fault hard to use: tests/cli/hardening.test.sh looks for it in the binary.
+HARDEN_x86_64  := -fcf-protection=full
+HARDEN_aarch64 := -mbranch-protection=standard
+HARDENING := -fstack-protector-strong -fstack-clash-protection $(HARDEN_$(shell uname -m))
+CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing $(HARDENING) -fPIE $(WARNINGS) $(EXTRA_CFLAGS)
+LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code
 LDLIBS   := -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
 ifdef SAN
 CFLAGS   += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS  += -fsanitize=address,undefined
 else
-CPPFLAGS += -D_FORTIFY_SOURCE=2
+CPPFLAGS += -D_FORTIFY_SOURCE=3
 endif
 ifdef STATIC
 # The hooks of the allocator: src/control/heap_hooks.c.
