@@ -955,8 +955,8 @@ static void test_totals_hold_when_the_rate_changes(void **state)
 	int64_t total = 0;
 
 	need_workload();
-	struct child child = start_child(run_workload, "9");
-	start(fixture, (struct agent_options){.pids = &child.pid, .pid_count = 1, .flush_interval_ns = NS_PER_S});
+	struct child child = start_child(run_workload, "5");
+	start(fixture, (struct agent_options){.pids = &child.pid, .pid_count = 1, .flush_interval_ns = NS_PER_S / 2});
 	fixture->agent->sink.on_idle = change_rate; /* also after each wake-up */
 	int64_t began = time_monotonic_ns();
 	release_child(&child);

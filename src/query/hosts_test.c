@@ -171,15 +171,25 @@ static const struct question questions[] = {
 	{{{NULL}}, {"host_name"}},
 };
 
+/* Compiled once: every sample is asked. */
+static const struct pattern *pattern_of(const struct condition *condition)
+{
+	static struct pattern compiled[64];
+	static size_t count;
+	for (size_t i = 0; i < count; i++)
+		if (compiled[i].op == condition->op && strcmp(compiled[i].value, condition->text) == 0)
+			return &compiled[i];
+	assert_true(count < sizeof(compiled) / sizeof(compiled[0]));
+	struct pattern *pattern = &compiled[count++];
+	assert_int_equal(
+		pattern_init(pattern, condition->op, mem_strdup(condition->text), true, "test", condition->label, NULL), 0);
+	return pattern;
+}
+
 static bool holds(const struct condition *condition, const struct sample *sample)
 {
-	struct pattern pattern;
 	const char *value = value_of(sample, condition->label);
-	assert_int_equal(
-		pattern_init(&pattern, condition->op, mem_strdup(condition->text), true, "test", condition->label, NULL), 0);
-	bool found = pattern_matches(&pattern, value, strlen(value));
-	pattern_release(&pattern);
-	return found;
+	return pattern_matches(pattern_of(condition), value, strlen(value));
 }
 
 static bool is_asked(const struct question *question, const struct sample *sample)

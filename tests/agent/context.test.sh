@@ -23,12 +23,15 @@ remove_cgroups() {
 	done
 	rmdir "$root/docker" "$root/kubepods/burstable" "$root/kubepods" 2>/dev/null
 }
-trap 'cleanup; remove_cgroups' EXIT
+# STOP or CONT: the three programs work only while somebody samples them. One that is stopped does not end.
+docker_pid='' pod_pid='' plain_pid=''
+all_three() { for pid in $docker_pid $pod_pid $plain_pid; do kill "-$1" "$pid"; done; }
+trap 'all_three CONT 2>/dev/null; cleanup; remove_cgroups' EXIT
 # DIR SECONDS: a busy process in a new cgroup; sets $busy.
 run_in() {
 	mkdir -p "$1" 2>"$work/err" || return 1
 	made="$1 $(dirname "$1") $made"
-	launch sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 20 >/dev/null 2>"$work/err"
+	launch sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 50 >/dev/null 2>"$work/err"
 	busy=$!
 	wait_for grep -q "^$busy\$" "$1/cgroup.procs"
 }
@@ -44,7 +47,8 @@ total() {
 sample_all() {
 	agent_pid=$!
 	pids="$pids $agent_pid"
-	wait_sampling "$work/agent.log" "$agent_pid" && wait_cpu 500 "$docker_pid" "$pod_pid" "$plain_pid" || fail "$1 samples" "$(cat "$work/agent.log")"
+	wait_sampling "$work/agent.log" "$agent_pid" && all_three CONT && wait_cpu 500 "$docker_pid" "$pod_pid" "$plain_pid" || fail "$1 samples" "$(cat "$work/agent.log")"
+	all_three STOP
 	kill -INT "$agent_pid"
 }
 has() { # NAME SELECTOR
@@ -64,14 +68,10 @@ if ! run_in "$root/docker/$id" 3600; then
 	finish
 fi
 docker_pid=$busy
-run_in "$root/kubepods/burstable/pod$uid/$id" 3600 && pod_pid=$busy
-[ -n "${pod_pid:-}" ] || fail "a second cgroup can be made" "$(cat "$work/err")"
-"$load" 3600 1 20 >/dev/null &
-plain_pid=$!
-pids="$pids $plain_pid"
 
 # One flush of a recording, read by another's tool where there is one.
 record_cpu 500 "$docker_pid" -F 99 -o "$work/rec.pb.gz" -p "$docker_pid" || fail "record works" "$(cat "$work/record.err")"
+kill -STOP "$docker_pid"
 if uses go; then
 	HOME=$work go tool pprof -tags "$work/rec.pb.gz" >"$work/tags" 2>/dev/null
 	check "go tool pprof shows container.id" grep -q "$id" "$work/tags"
@@ -99,6 +99,12 @@ else
 	kill "$busy"
 fi
 
+run_in "$root/kubepods/burstable/pod$uid/$id" 3600 && pod_pid=$busy
+[ -n "$pod_pid" ] || fail "a second cgroup can be made" "$(cat "$work/err")"
+"$load" 3600 1 50 >/dev/null &
+plain_pid=$!
+pids="$pids $plain_pid"
+all_three STOP
 need_server
 cat >"$work/agent.yaml" <<YAML
 server: $url
@@ -161,8 +167,10 @@ grep -v '^server:' "$work/agent.yaml" >"$work/up.yaml"
 launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 --agent-config "$work/up.yaml" 2>"$work/up.log"
 up_pid=$!
 if wait_url "$work/up.log" "$up_pid"; then
+	all_three CONT
 	dropped() { curl -s "$url/metrics" | awk '/^wick_agent_relabel_dropped_total/ { n = $2 } END { exit !(n > 50) }'; }
 	check "/metrics counts dropped samples" wait_for dropped
+	all_three STOP
 	stored() { [ "$(total "service_name=\"prod/load\"")" -gt 0 ]; }
 	wait_for stored >/dev/null
 	has "wick up takes the agent's file" "service_name=\"prod/load\""

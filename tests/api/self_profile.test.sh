@@ -18,7 +18,11 @@ check "another page is refused" test "$(status -H 'Origin: http://elsewhere.exam
 check "an idle server has a profile" sh -c 'go tool pprof -timeout 600 -top "$0/debug/pprof/profile?seconds=1" >"$1" 2>&1 && grep -qx "File: wick" "$1"' "$url" "$work/top"
 # A machine that is busy with something else may leave the server no CPU for some seconds.
 node -e 'process.stdout.write(Array.from({ length: 20000 }, (_, i) => "main;f" + (i % 100) + ";g" + i + " " + (i + 1) + "\n").join(""))' >"$work/in.folded"
-(while :; do curl -s -o "$work/svg" --data-binary @"$work/in.folded" "$url/api/v1/convert?to=svg"; done) &
+# It rests most of the time: there are samples and allocations enough.
+(while :; do
+	curl -s -o "$work/svg" --data-binary @"$work/in.folded" "$url/api/v1/convert?to=svg"
+	sleep 0.1
+done) &
 load=$!
 pids="$pids $load"
 has_names() {

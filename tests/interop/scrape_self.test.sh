@@ -9,7 +9,10 @@ fi
 start_server
 target=$url
 node -e 'process.stdout.write(Array.from({ length: 20000 }, (_, i) => "main;f" + (i % 100) + ";g" + i + " " + (i + 1) + "\n").join(""))' >"$work/in.folded"
-(while :; do curl -s -o "$work/svg" --data-binary @"$work/in.folded" "$target/api/v1/convert?to=svg"; done) &
+(while :; do
+	curl -s -o "$work/svg" --data-binary @"$work/in.folded" "$target/api/v1/convert?to=svg"
+	sleep 0.1
+done) &
 load=$!
 pids="$pids $load"
 cat >"$work/config.yml" <<EOF2

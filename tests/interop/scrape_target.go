@@ -57,8 +57,8 @@ func park(wait chan bool) {
 //go:noinline
 func burn() {
 	for x := 0; ; x++ {
-		if x%50000000 == 0 {
-			time.Sleep(time.Millisecond)
+		if x%2000000 == 0 {
+			time.Sleep(15 * time.Millisecond) // a quarter of a CPU: a second of it has 25 samples
 		}
 	}
 }

@@ -58,6 +58,9 @@ static const char *const script =
 	"jdk.ExecutionSample,jdk.NativeMethodSample,jdk.ObjectAllocationSample,jdk.ObjectAllocationInNewTLAB,"                 \
 	"jdk.ObjectAllocationOutsideTLAB,jdk.JavaMonitorEnter,jdk.ThreadPark"
 
+/* For a tool that runs for a second, compilers and collectors of large programs take twice what it does itself. */
+#define FOR_SECONDS "-J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC "
+
 static void write_work(const char *name, const char *text)
 {
 	char path[256];
@@ -260,8 +263,8 @@ static size_t compare_with_jdk(const char *name, const struct profile *profile, 
 {
 	char command[512];
 	snprintf(command, sizeof(command),
-		 "jfr print --json --stack-depth 5000 --events " EVENTS " %s >%s.json && node lines.js %s.json", name, name,
-		 name);
+		 "jfr " FOR_SECONDS "print --json --stack-depth 5000 --events " EVENTS " %s >%s.json && node lines.js %s.json",
+		 name, name, name);
 	char *text = shell(command), *rest = text, *row;
 	assert_non_null(text);
 	char **theirs = calloc(profile->sample_count + 1, sizeof(*theirs)),
