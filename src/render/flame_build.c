@@ -19,8 +19,10 @@
  * made.
  *
  * A stack has one place at a time: it is in the list of one node, waiting at one of the lines of its location (the outermost
- * first; 0 is the innermost, where the stack ends), and moves to a child when that node is expanded. All that this needs to
- * know of a stack is one half of a cache line, and the stacks below one stack are next to each other.
+ * first; 0 is the innermost, where the stack ends), and moves to a child when that node is expanded. Most stacks of a trie are
+ * the only child of their parent, which has no value of its own, and were added right after it: such a run has one place, too,
+ * and goes down from stack to stack. So what is kept is as much as there are samples, not as there are stacks: of one it is
+ * half a cache line, and those below one stack are next to each other.
  */
 #include <assert.h>
 #include <errno.h>
@@ -52,13 +54,15 @@ struct place_in_file {
 	uint32_t declared, smallest;
 };
 
-/* A stack that has a value, or one above it has. */
+/* A run of stacks that have a value, or one above them has: `stack`, where it waits, to `last`, each the parent of the next
+ * entry of the profile, its only child, and without a value of its own but for the last. */
 struct slot {
-	uint32_t location, line;
-	uint32_t child_first, child_count; /* slots */
+	uint32_t stack, last;
+	uint32_t line;			   /* of the location of `stack` */
 	uint32_t next;			   /* in the list that it is in: slot + 1, 0 = the last */
+	uint32_t child_first, child_count; /* slots */
 	int64_t total;
-} __attribute__((packed, aligned(4)));
+};
 
 struct node {
 	uint32_t parent, frame;
@@ -265,11 +269,12 @@ static int make_frame(struct builder *b, uint32_t location, const struct profile
 /* The frame at which a stack waits. */
 static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret, struct error *err)
 {
-	struct site site = b->sites[slot->location];
-	uint32_t *known = site.line_count ? &b->line_frames[site.line_first + slot->line] : &b->location_frames[slot->location];
+	uint32_t location = b->profile->stacks[slot->stack].location;
+	struct site site = b->sites[location];
+	uint32_t *known = site.line_count ? &b->line_frames[site.line_first + slot->line] : &b->location_frames[location];
 	if (*known == 0) {
 		const struct profile_line *line = site.line_count ? &b->profile->lines[site.line_first + slot->line] : NULL;
-		int r = make_frame(b, slot->location, line, ret, err);
+		int r = make_frame(b, location, line, ret, err);
 		if (r < 0)
 			return r;
 		*known = *ret + 1;
@@ -280,18 +285,13 @@ static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret,
 
 /* ---- stacks ---- */
 
-/* By stack: what it and those below it come to; and USED, with how many of its children are used, and later its slot. */
-struct sums {
-	int64_t *totals;
-	uint32_t *children;
-};
-#define USED 0x80000000u
-
-static void sums_release(struct sums *sums)
-{
-	mem_free(sums->totals);
-	mem_free(sums->children);
-}
+/* By stack: how many of its children are used, then where the slots of its children end and begin, then its slot; all with
+ * USED, if it is. */
+#define USED	  0x80000000u
+#define HAS_VALUE 0x40000000u
+#define GOES_ON	  0x40000000u /* from then on: the run does, with the next stack */
+#define COUNT	  0x3fffffffu
+static_assert(LIMIT_PROFILE_ENTITIES <= COUNT);
 
 /* The value of a sample that counts. */
 static int64_t value_of(const struct builder *b, size_t sample, size_t type)
@@ -300,67 +300,71 @@ static int64_t value_of(const struct builder *b, size_t sample, size_t type)
 	return b->by_name && value < 0 ? 0 : value;
 }
 
-static void mark_stacks(struct builder *b, size_t sample_type, struct sums *sums)
+static void mark_stacks(struct builder *b, size_t sample_type, uint32_t *marks)
 {
 	const struct profile *profile = b->profile;
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		bool has_value = value_of(b, i, sample_type) != 0;
 		b->flame->sample_count += has_value;
 		if (has_value || (b->has_base && value_of(b, i, b->base_type) != 0))
-			sums->children[profile->samples[i].stack] |= USED;
+			marks[profile->samples[i].stack] |= USED | HAS_VALUE;
 	}
 	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();) {
-		uint32_t *parent = &sums->children[profile->stacks[i].parent];
+		uint32_t *parent = &marks[profile->stacks[i].parent];
 		assert(profile->stacks[i].parent < i);
-		if (sums->children[i] & USED)
+		if (marks[i] & USED)
 			*parent = (*parent + 1) | USED;
 	}
 }
 
-static void sum_stacks(const struct builder *b, size_t sample_type, struct sums *sums)
+/* Marks become where the slots of a stack's children end. Returns how many slots there are. */
+static uint32_t count_slots(const struct profile *profile, uint32_t *marks)
 {
-	const struct profile *profile = b->profile;
-	for (size_t i = 0; i < profile->sample_count; i++)
-		sum_to(&sums->totals[profile->samples[i].stack], value_of(b, i, sample_type));
-	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();)
-		sum_to(&sums->totals[profile->stacks[i].parent], sums->totals[i]);
+	uint32_t end = 0;
+	for (size_t i = 0; i < profile->stack_count; i++) {
+		bool goes_on = i > 0 && (marks[i] & ~USED) == 1 && i + 1 < profile->stack_count && (marks[i + 1] & USED) &&
+			       profile->stacks[i + 1].parent == i;
+		end += goes_on ? 0 : marks[i] & COUNT;
+		marks[i] = end | (marks[i] & USED) | (goes_on ? GOES_ON : 0);
+	}
+	return end;
 }
 
 /*
- * The slots of one stack's children are next to each other, in the order of stacks otherwise: sums.children becomes where they
- * end, and as slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are
- * all placed when i is, and so are those of the stack behind it, whose first is the end of i's. From then on it is i's slot.
+ * The slots of one stack's children are next to each other, in the order of stacks otherwise: marks are where they end, and as
+ * slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are all placed
+ * when i is, and so are those of the stack behind it, whose first is the end of i's. From then on the mark of a run's last
+ * stack is its slot.
  */
-static int make_slots(struct builder *b, struct sums *sums, struct error *err)
+static int make_slots(struct builder *b, uint32_t *marks, struct error *err)
 {
 	const struct profile *profile = b->profile;
-	uint32_t end = 0;
-	for (size_t i = 0; i < profile->stack_count; i++) {
-		end += sums->children[i] & ~USED;
-		sums->children[i] = end | (sums->children[i] & USED);
-	}
+	uint32_t end = count_slots(profile, marks);
 	b->slots = mem_alloc_array((size_t)end + 1, sizeof(*b->slots));
 	if (!b->slots)
 		return error_nomem(err);
-	uint32_t first, last = end;
-	for (size_t i = profile->stack_count; i-- > 0; last = first) {
-		bool used = sums->children[i] & USED;
-		first = sums->children[i] & ~USED;
-		struct slot slot = {.location = profile->stacks[i].location,
-				    .child_first = first,
-				    .child_count = last - first,
-				    .total = sums->totals[i]};
-		uint32_t at = end; /* of the empty stack */
+	struct slot run = {0};
+	for (uint32_t i = (uint32_t)profile->stack_count, last = end; i-- > 0;) {
+		bool used = marks[i] & USED, goes_on = marks[i] & GOES_ON;
+		uint32_t first = marks[i] & COUNT, count = last - first, at = end; /* of the empty stack */
+		last = first;
 		if (budget_poll())
 			return error_nomem(err);
 		if (i > 0 && !used)
 			continue;
+		if (goes_on)
+			marks[i] = 0;
+		else
+			run = (struct slot){.last = i, .child_first = first, .child_count = count};
+		if (i > 1 && marks[i - 1] & GOES_ON)
+			continue;
 		if (i > 0) /* it has a child, so it is used */
-			at = --sums->children[profile->stacks[i].parent] & ~USED;
-		b->slots[at] = slot;
-		sums->children[i] = at | USED;
+			at = --marks[profile->stacks[i].parent] & COUNT;
+		run.stack = i;
+		b->slots[at] = run;
+		marks[run.last] = at | USED;
 		if (b->slot_of_stack)
-			b->slot_of_stack[i] = at + 1;
+			b->slot_of_stack[run.last] = at + 1;
 	}
 	b->root = end;
 	if (!b->slot_of_stack)
@@ -370,60 +374,76 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 	return b->end_of_slot && b->rest_of_slot ? 0 : error_nomem(err);
 }
 
+/* One of the sums of slots: theirs, or those of the base. */
+static int64_t *total_of(struct builder *b, bool base, uint32_t slot)
+{
+	return base ? &b->slot_bases[slot] : &b->slots[slot].total;
+}
+
+static void sum_slots(struct builder *b, size_t type, bool base, const uint32_t *marks)
+{
+	const struct profile *profile = b->profile;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		int64_t value = value_of(b, i, type);
+		if (value)
+			sum_to(total_of(b, base, marks[profile->samples[i].stack] & COUNT), value);
+	}
+	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();) {
+		uint32_t slot = marks[i] & COUNT;
+		if (!(marks[i] & USED)) /* or in the middle of a run */
+			continue;
+		uint32_t parent = marks[profile->stacks[b->slots[slot].stack].parent] & COUNT;
+		sum_to(total_of(b, base, parent), *total_of(b, base, slot));
+	}
+}
+
 /*
  * What is a stack's own is what is left of its total without its children, unless a sum stopped at a limit: those cannot be
  * taken apart, so there, and hardly anywhere is one, what is their own is summed by slot.
  */
-static int keep_selfs(const struct builder *b, size_t sample_type, const struct sums *sums, int64_t **ret, struct error *err)
+static int keep_selfs(struct builder *b, size_t type, bool base, const uint32_t *marks, int64_t **ret, struct error *err)
 {
 	const struct profile *profile = b->profile;
-	size_t full = 0;
-	while (full < profile->stack_count && !sum_is_full(sums->totals[full]))
+	uint32_t full = 0;
+	while (full <= b->root && !sum_is_full(*total_of(b, base, full)))
 		full++;
-	if (full == profile->stack_count)
+	if (full > b->root)
 		return 0;
 	*ret = mem_zalloc_array((size_t)b->root + 1, sizeof(**ret));
 	if (!*ret)
 		return error_nomem(err);
 	for (size_t i = 0; i < profile->sample_count; i++) {
-		uint32_t slot = sums->children[profile->samples[i].stack];
-		if (slot & USED)
-			sum_to(&(*ret)[slot & ~USED], value_of(b, i, sample_type));
+		int64_t value = value_of(b, i, type);
+		if (value)
+			sum_to(&(*ret)[marks[profile->samples[i].stack] & COUNT], value);
 	}
 	return 0;
 }
 
-/* The second sum of each slot, by way of the memory that the first took. */
-static int sum_base(struct builder *b, bool empty, struct sums *sums, struct error *err)
+static int sum_side(struct builder *b, size_t type, bool base, const uint32_t *marks, int64_t **ret_selfs, struct error *err)
 {
-	size_t count = b->profile->stack_count;
-	b->slot_bases = mem_alloc_array((size_t)b->root + 1, sizeof(*b->slot_bases));
-	if (!b->slot_bases)
-		return error_nomem(err);
-	memset(sums->totals, 0, count * sizeof(*sums->totals));
-	if (!empty)
-		sum_stacks(b, b->base_type, sums);
-	for (size_t i = 0; i < count; i++)
-		if (sums->children[i] & USED)
-			b->slot_bases[sums->children[i] & ~USED] = sums->totals[i];
-	return keep_selfs(b, b->base_type, sums, &b->slot_base_selfs, err);
+	sum_slots(b, type, base, marks);
+	return keep_selfs(b, type, base, marks, ret_selfs, err);
 }
 
 static int read_stacks(struct builder *b, size_t sample_type, bool empty, struct error *err)
 {
-	size_t count = b->profile->stack_count;
-	_cleanup_(sums_release) struct sums sums = {.totals = mem_zalloc_array(count, sizeof(*sums.totals)),
-						    .children = mem_zalloc_array(count, sizeof(*sums.children))};
-	if (!sums.totals || !sums.children)
+	_cleanup_(mem_freep) uint32_t *marks = mem_zalloc_array(b->profile->stack_count, sizeof(*marks));
+	if (!marks)
 		return error_nomem(err);
-	if (!empty) {
-		mark_stacks(b, sample_type, &sums);
-		sum_stacks(b, sample_type, &sums);
-	}
-	int r = make_slots(b, &sums, err);
-	if (!r)
-		r = keep_selfs(b, sample_type, &sums, &b->slot_selfs, err);
-	return r < 0 || !b->has_base ? r : sum_base(b, empty, &sums, err);
+	if (!empty)
+		mark_stacks(b, sample_type, marks);
+	int r = make_slots(b, marks, err);
+	if (r < 0)
+		return r;
+	b->slot_bases = b->has_base ? mem_zalloc_array((size_t)b->root + 1, sizeof(*b->slot_bases)) : NULL;
+	if (b->has_base && !b->slot_bases)
+		return error_nomem(err);
+	if (!empty)
+		r = sum_side(b, sample_type, false, marks, &b->slot_selfs, err);
+	if (!r && !empty && b->has_base)
+		r = sum_side(b, b->base_type, true, marks, &b->slot_base_selfs, err);
+	return r;
 }
 
 /* ---- nodes ---- */
@@ -440,7 +460,20 @@ static int new_node(struct builder *b, struct node node, uint32_t *ret, struct e
 	return 0;
 }
 
-/* Moves a stack to the child of `parent` that belongs to the frame it waits at. */
+static uint32_t lines_of(const struct builder *b, uint32_t stack)
+{
+	return b->sites[b->profile->stacks[stack].location].line_count;
+}
+
+/* Has a slot wait at the outermost line of a stack of its run. */
+static void go_to(const struct builder *b, struct slot *slot, uint32_t stack)
+{
+	uint32_t lines = lines_of(b, stack);
+	slot->stack = stack;
+	slot->line = lines ? lines - 1 : 0;
+}
+
+/* Moves a run to the child of `parent` that belongs to the frame it waits at. */
 static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct error *err)
 {
 	struct slot *slot = &b->slots[id];
@@ -457,7 +490,7 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 		*place = (struct place){parent + 1, child_id};
 	}
 	struct node *child = &b->nodes[place->child];
-	child->inlined &= slot->line + 1 < b->sites[slot->location].line_count;
+	child->inlined &= slot->line + 1 < lines_of(b, slot->stack);
 	sum_to(&child->total, slot->total);
 	if (b->slot_bases)
 		sum_to(&child->base_total, b->slot_bases[id]);
@@ -466,7 +499,7 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 	return 0;
 }
 
-/* A stack ends in this node: those that go on are dealt out. */
+/* A run ends in this node: those that go on from there are dealt out. */
 static int deal_out_children(struct builder *b, uint32_t node, const struct slot *stack, struct error *err)
 {
 	size_t at = (size_t)(stack - b->slots);
@@ -474,8 +507,7 @@ static int deal_out_children(struct builder *b, uint32_t node, const struct slot
 	if (b->end_of_slot)
 		b->end_of_slot[at] = node + 1;
 	for (uint32_t i = stack->child_first, end = i + stack->child_count; i < end; i++) {
-		uint32_t lines = b->sites[b->slots[i].location].line_count;
-		b->slots[i].line = lines ? lines - 1 : 0;
+		go_to(b, &b->slots[i], b->slots[i].stack);
 		self = sum_difference(self, b->slots[i].total);
 		base_self = sum_difference(base_self, b->slot_bases ? b->slot_bases[i] : 0);
 		int r = deal_out(b, node, i, err);
@@ -530,12 +562,12 @@ static int expand(struct builder *b, uint32_t id, struct error *err)
 			return error_nomem(err);
 		struct slot *slot = &b->slots[member - 1];
 		uint32_t next = slot->next;
-		if (slot->line == 0) {
-			r = deal_out_children(b, id, slot, err);
-		} else {
+		bool ends = slot->line == 0 && slot->stack == slot->last;
+		if (slot->line > 0)
 			slot->line--;
-			r = deal_out(b, id, member - 1, err);
-		}
+		else if (!ends)
+			go_to(b, slot, slot->stack + 1);
+		r = ends ? deal_out_children(b, id, slot, err) : deal_out(b, id, member - 1, err);
 		member = next;
 	}
 	if (r < 0)
@@ -603,8 +635,10 @@ static size_t nodes_bound(const struct builder *b)
 {
 	size_t bound = 1;
 	for (uint32_t i = 0; i < b->root; i++) {
-		uint32_t lines = b->sites[b->slots[i].location].line_count;
-		bound += lines ? lines : 1;
+		for (uint32_t stack = b->slots[i].stack; stack <= b->slots[i].last; stack++) {
+			uint32_t lines = lines_of(b, stack);
+			bound += lines ? lines : 1;
+		}
 	}
 	return bound;
 }
