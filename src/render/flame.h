@@ -101,11 +101,18 @@ struct table {
 	struct table_row *rows; /* by falling self, then total, then name */
 	size_t count;
 	int64_t total;
+	uint64_t sample_count; /* samples whose value is not zero; of table_build_profile() */
+	struct intern texts;   /* likewise: names of frames without a function, and of binaries */
 };
 int table_build(const struct flame *flame, struct table *ret, struct error *err);
 /* One row a name, as `go tool pprof -top` has them, for a text that shows neither file nor binary: _start of a program and of
  * its dynamic linker are one. file, binary, line and frame_type are those of one of them. */
 int table_build_by_name(const struct flame *flame, struct table *ret, struct error *err);
+/* The same of a profile (0 of its sample types = no rows), without a tree, in memory that depends on functions and not on
+ * stacks (table_build.c). Texts live as long as the table and the profile. Where frames of one function differ in their type,
+ * the row has the highest. */
+int table_build_profile(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, bool by_name,
+			struct table *ret, struct error *err);
 void table_release(struct table *table);
 void table_write_json(const struct table *table, size_t limit, struct json_writer *json);
 

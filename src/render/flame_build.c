@@ -37,22 +37,8 @@
 #include "base/sum.h"
 #include "base/text.h"
 #include "render/flame_int.h"
+#include "render/frame_set.h"
 #include "render/units.h"
-
-/* The key of siblings. */
-struct frame {
-	uint32_t name;	 /* string of the profile, or TEXT | string of builder.texts */
-	uint32_t file;	 /* string of the profile */
-	uint32_t binary; /* string of builder.texts */
-	uint32_t type;
-};
-#define TEXT 0x80000000u
-
-/* Where a frame's function is in its file: as declared, or the smallest line that was seen of it; 0 = unknown. No part of what
- * tells siblings apart: the same function has no line in one binary and one in another. */
-struct place_in_file {
-	uint32_t declared, smallest;
-};
 
 /* A run of stacks that have a value, or one above them has: `stack`, where it waits, to `last`, each the parent of the next
  * entry of the profile, its only child, and without a value of its own but for the last. */
@@ -89,7 +75,6 @@ struct waiting {
 struct builder {
 	const struct profile *profile;
 	struct flame *flame;
-	enum flame_unnamed unnamed;
 	bool by_name; /* flame_build_by_name() */
 	bool has_base;
 	size_t base_type; /* sample type */
@@ -98,19 +83,9 @@ struct builder {
 	int64_t *slot_selfs, *slot_base_selfs; /* by slot, where they are not what is left of totals: keep_selfs(); else NULL */
 	struct diff_value *bases;	       /* by node of the result, likewise */
 	uint32_t root;			       /* slot of the empty stack */
-	/* Frames, made when they are met */
-	struct frame *frames;
-	struct place *places;
-	struct place_in_file *lines;
-	size_t frame_count, frame_capacity, place_capacity, line_capacity;
-	struct index32 frame_index;
-	struct intern texts;
-	uint32_t *line_frames, *location_frames; /* by line, by location without lines; + 1 */
-	struct site {
-		uint32_t line_first, line_count;
-	} * sites;		    /* by location: what is needed of it all the time */
-	uint32_t *location_texts;   /* by location: name made of its address; + 1 */
-	uint32_t *mapping_binaries; /* by mapping: string of texts, + 1 */
+	struct frame_set frames;
+	struct place *places; /* by frame */
+	size_t place_count, place_capacity;
 	/* Nodes */
 	struct node *nodes;
 	size_t node_count, node_capacity;
@@ -125,162 +100,23 @@ struct builder {
 
 static void builder_release(struct builder *b)
 {
-	void *arrays[] = {b->slots,	   b->sites,	       b->frames,	    b->places,	      b->lines,
-			  b->line_frames,  b->location_frames, b->location_texts,   b->nodes,	      b->heap,
-			  b->string_ids,   b->text_ids,	       b->mapping_binaries, b->slot_of_stack, b->end_of_slot,
-			  b->rest_of_slot, b->place_of_node,   b->rest_of_node,	    b->slot_bases,    b->bases,
-			  b->slot_selfs,   b->slot_base_selfs};
+	void *arrays[] = {b->slots,	   b->places,	     b->nodes,	     b->heap,	      b->string_ids,
+			  b->text_ids,	   b->slot_of_stack, b->end_of_slot, b->rest_of_slot, b->place_of_node,
+			  b->rest_of_node, b->slot_bases,    b->bases,	     b->slot_selfs,   b->slot_base_selfs};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		mem_free(arrays[i]);
-	index32_release(&b->frame_index);
-	intern_release(&b->texts);
+	frame_set_release(&b->frames);
 }
 
 static int builder_init(struct builder *b, const struct profile *profile, struct flame *flame, enum flame_unnamed unnamed,
-			struct error *err)
+			bool by_name, struct error *err)
 {
-	*b = (struct builder){.profile = profile, .flame = flame, .unnamed = unnamed};
-	if (intern_init(&b->texts, LIMIT_PROFILE_STRING_BYTES) < 0)
-		return error_nomem(err);
-	b->sites = mem_alloc_array(profile->location_count, sizeof(*b->sites));
-	b->line_frames = mem_zalloc_array(profile->line_count + 1, sizeof(uint32_t));
-	b->location_frames = mem_zalloc_array(profile->location_count, sizeof(uint32_t));
-	b->location_texts = mem_zalloc_array(profile->location_count, sizeof(uint32_t));
-	b->mapping_binaries = mem_zalloc_array(profile->mapping_count, sizeof(uint32_t));
-	b->string_ids = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
-	if (!b->sites || !b->line_frames || !b->location_frames || !b->location_texts || !b->mapping_binaries || !b->string_ids)
-		return error_nomem(err);
-	for (size_t i = 0; i < profile->location_count; i++)
-		b->sites[i] = (struct site){profile->locations[i].line_first, profile->locations[i].line_count};
-	return 0;
-}
-
-/* ---- frames ---- */
-
-static int add_text(struct intern *strings, const void *data, size_t len, uint32_t *ret, struct error *err)
-{
-	int r = intern_add(strings, data, len, ret);
-	if (r == -E2BIG)
-		return error_set(err, r, "the names in the flame graph have more than %zu bytes, the limit",
-				 strings->arena.max_bytes);
-	return r < 0 ? error_nomem(err) : 0;
-}
-
-static int take_binary(struct builder *b, uint32_t mapping, uint32_t *ret, struct error *err)
-{
-	if (b->mapping_binaries[mapping] == 0) {
-		struct bytes name = text_binary_name(profile_string_bytes(b->profile, b->profile->mappings[mapping].file_name));
-		int r = add_text(&b->texts, name.data, name.len, ret, err);
-		if (r < 0)
-			return r;
-		b->mapping_binaries[mapping] = *ret + 1;
-	}
-	*ret = b->mapping_binaries[mapping] - 1;
-	return 0;
-}
-
-/* "BINARY+0xOFFSET", or "0xADDRESS" without a binary; "[BINARY]" or "<unknown>" when addresses do not matter. */
-static int write_address(const struct builder *b, uint32_t location, struct bytes binary, struct buffer *out)
-{
-	int len = (int)binary.len;
-	if (b->unnamed == FLAME_UNNAMED_BY_BINARY)
-		return len == 0		       ? buffer_append_string(out, "<unknown>")
-		       : binary.data[0] == '[' ? buffer_append(out, binary.data, binary.len)
-					       : buffer_printf(out, "[%.*s]", len, (const char *)binary.data);
-	if (len == 0)
-		return buffer_printf(out, "0x%" PRIx64, b->profile->locations[location].address);
-	return buffer_printf(out, "%.*s+0x%" PRIx64, len, (const char *)binary.data,
-			     profile_location_file_offset(b->profile, location));
-}
-
-/* A function may have the very name that is made up here; they are one, then. */
-static int take_address(struct builder *b, uint32_t location, uint32_t binary, uint32_t *ret, struct error *err)
-{
-	if (b->location_texts[location] == 0) {
-		_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
-		uint32_t id;
-		if (write_address(b, location, intern_get(&b->texts, binary), &text) < 0)
-			return error_nomem(err);
-		if (!intern_find(&b->profile->strings, text.data, text.len, &id)) {
-			int r = add_text(&b->texts, text.data, text.len, &id, err);
-			if (r < 0)
-				return r;
-			id |= TEXT;
-		}
-		b->location_texts[location] = id + 1;
-	}
-	*ret = b->location_texts[location] - 1;
-	return 0;
-}
-
-static int intern_frame(struct builder *b, const struct frame *frame, uint32_t *ret, struct error *err)
-{
-	uint64_t hash =
-		hash64_mix((uint64_t)frame->name << 32 | frame->file) ^ hash64_mix((uint64_t)frame->binary << 3 | frame->type);
-	for (size_t at = index32_first(&b->frame_index, hash); index32_at(&b->frame_index, hash, &at, ret); at++)
-		if (memcmp(&b->frames[*ret], frame, sizeof(*frame)) == 0)
-			return 0;
-	if (array_reserve(&b->frames, &b->frame_capacity, b->frame_count + 1, TEXT) < 0 ||
-	    array_reserve(&b->places, &b->place_capacity, b->frame_count + 1, TEXT) < 0 ||
-	    array_reserve(&b->lines, &b->line_capacity, b->frame_count + 1, TEXT) < 0 ||
-	    index32_add(&b->frame_index, hash, (uint32_t)b->frame_count) < 0)
-		return error_nomem(err);
-	*ret = (uint32_t)b->frame_count++;
-	b->frames[*ret] = *frame;
-	b->places[*ret] = (struct place){0};
-	b->lines[*ret] = (struct place_in_file){0};
-	return 0;
-}
-
-static void take_smaller(uint32_t *line, int64_t other)
-{
-	if (other > 0 && other <= INT32_MAX && (*line == 0 || other < *line))
-		*line = (uint32_t)other;
-}
-
-/* The frame of one line of a location, or of the location itself when `line` is NULL. */
-static int make_frame(struct builder *b, uint32_t location, const struct profile_line *line, uint32_t *ret, struct error *err)
-{
-	const struct profile *profile = b->profile;
-	struct frame frame = {.type = profile->locations[location].frame_type & 7};
-	int r = take_binary(b, profile->locations[location].mapping, &frame.binary, err);
+	*b = (struct builder){.profile = profile, .flame = flame, .by_name = by_name};
+	int r = frame_set_init(&b->frames, profile, unnamed, by_name, err);
 	if (r < 0)
 		return r;
-	if (frame.type == PROFILE_FRAME_UNKNOWN && bytes_start_with(intern_get(&b->texts, frame.binary), "[kernel"))
-		frame.type = PROFILE_FRAME_KERNEL;
-	if (line) {
-		const struct profile_function *function = &profile->functions[line->function];
-		frame.name = function->name ? function->name : function->system_name;
-		frame.file = function->file_name;
-	}
-	if (frame.name == 0)
-		r = take_address(b, location, frame.binary, &frame.name, err);
-	if (b->by_name)
-		frame = (struct frame){.name = frame.name};
-	if (r == 0)
-		r = intern_frame(b, &frame, ret, err);
-	if (r == 0 && line) {
-		take_smaller(&b->lines[*ret].declared, profile->functions[line->function].start_line);
-		take_smaller(&b->lines[*ret].smallest, line->line);
-	}
-	return r;
-}
-
-/* The frame at which a stack waits. */
-static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret, struct error *err)
-{
-	uint32_t location = b->profile->stacks[slot->stack].location;
-	struct site site = b->sites[location];
-	uint32_t *known = site.line_count ? &b->line_frames[site.line_first + slot->line] : &b->location_frames[location];
-	if (*known == 0) {
-		const struct profile_line *line = site.line_count ? &b->profile->lines[site.line_first + slot->line] : NULL;
-		int r = make_frame(b, location, line, ret, err);
-		if (r < 0)
-			return r;
-		*known = *ret + 1;
-	}
-	*ret = *known - 1;
-	return 0;
+	b->string_ids = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
+	return b->string_ids ? 0 : error_nomem(err);
 }
 
 /* ---- stacks ---- */
@@ -460,17 +296,23 @@ static int new_node(struct builder *b, struct node node, uint32_t *ret, struct e
 	return 0;
 }
 
-static uint32_t lines_of(const struct builder *b, uint32_t stack)
-{
-	return b->sites[b->profile->stacks[stack].location].line_count;
-}
-
 /* Has a slot wait at the outermost line of a stack of its run. */
 static void go_to(const struct builder *b, struct slot *slot, uint32_t stack)
 {
-	uint32_t lines = lines_of(b, stack);
+	uint32_t lines = frame_set_line_count(&b->frames, stack);
 	slot->stack = stack;
 	slot->line = lines ? lines - 1 : 0;
+}
+
+static int reserve_places(struct builder *b, struct error *err)
+{
+	if (b->place_count == b->frames.count)
+		return 0;
+	if (array_reserve(&b->places, &b->place_capacity, b->frames.count, FRAME_TEXT) < 0)
+		return error_nomem(err);
+	while (b->place_count < b->frames.count)
+		b->places[b->place_count++] = (struct place){0};
+	return 0;
 }
 
 /* Moves a run to the child of `parent` that belongs to the frame it waits at. */
@@ -478,7 +320,9 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 {
 	struct slot *slot = &b->slots[id];
 	uint32_t frame = 0, child_id;
-	int r = take_frame(b, slot, &frame, err);
+	int r = frame_set_take(&b->frames, b->profile->stacks[slot->stack].location, slot->line, &frame, err);
+	if (!r)
+		r = reserve_places(b, err);
 	if (r < 0)
 		return r;
 	struct place *place = &b->places[frame];
@@ -490,7 +334,7 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 		*place = (struct place){parent + 1, child_id};
 	}
 	struct node *child = &b->nodes[place->child];
-	child->inlined &= slot->line + 1 < lines_of(b, slot->stack);
+	child->inlined &= slot->line + 1 < frame_set_line_count(&b->frames, slot->stack);
 	sum_to(&child->total, slot->total);
 	if (b->slot_bases)
 		sum_to(&child->base_total, b->slot_bases[id]);
@@ -521,8 +365,7 @@ static int deal_out_children(struct builder *b, uint32_t node, const struct slot
 
 static struct bytes frame_name(const struct builder *b, uint32_t frame)
 {
-	uint32_t name = b->frames[frame].name;
-	return name & TEXT ? intern_get(&b->texts, name & ~TEXT) : intern_get(&b->profile->strings, name);
+	return frame_set_text(&b->frames, b->frames.frames[frame].name);
 }
 
 /* Of both sides, by which siblings are ordered. */
@@ -636,7 +479,7 @@ static size_t nodes_bound(const struct builder *b)
 	size_t bound = 1;
 	for (uint32_t i = 0; i < b->root; i++) {
 		for (uint32_t stack = b->slots[i].stack; stack <= b->slots[i].last; stack++) {
-			uint32_t lines = lines_of(b, stack);
+			uint32_t lines = frame_set_line_count(&b->frames, stack);
 			bound += lines ? lines : 1;
 		}
 	}
@@ -728,11 +571,9 @@ static int grow(struct builder *b, size_t nodes_max, struct error *err)
 
 static int take_string(struct builder *b, uint32_t id, uint32_t *ret, struct error *err)
 {
-	bool text = id & TEXT;
-	uint32_t *known = text ? &b->text_ids[id & ~TEXT] : &b->string_ids[id];
+	uint32_t *known = id & FRAME_TEXT ? &b->text_ids[id & ~FRAME_TEXT] : &b->string_ids[id];
 	if (*known == 0) {
-		struct bytes bytes = text ? intern_get(&b->texts, id & ~TEXT) : intern_get(&b->profile->strings, id);
-		int r = add_text(&b->flame->strings, bytes.data, bytes.len, ret, err);
+		int r = frame_set_add_text(&b->flame->strings, frame_set_text(&b->frames, id), ret, err);
 		if (r < 0)
 			return r;
 		*known = *ret + 1;
@@ -751,11 +592,10 @@ static struct flame_node *add_result(struct builder *b, int64_t base_total, int6
 static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct error *err)
 {
 	const struct node *node = &b->nodes[id];
-	const struct frame *frame = &b->frames[node->frame];
-	struct place_in_file line = b->lines[node->frame];
+	const struct frame *frame = &b->frames.frames[node->frame];
 	struct flame_node *out = add_result(b, node->base_total, node->base_self);
 	*out = (struct flame_node){.parent = parent,
-				   .line = line.declared ? line.declared : line.smallest,
+				   .line = frame_set_line(&b->frames, node->frame),
 				   .frame_type = frame->type,
 				   .depth = node->depth,
 				   .inlined = node->inlined,
@@ -764,7 +604,7 @@ static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct erro
 	int r = take_string(b, frame->name, &out->name, err);
 	if (r == 0)
 		r = take_string(b, frame->file, &out->file, err);
-	return r < 0 ? r : take_string(b, TEXT | frame->binary, &out->binary, err);
+	return r < 0 ? r : take_string(b, FRAME_TEXT | frame->binary, &out->binary, err);
 }
 
 struct rest {
@@ -798,7 +638,7 @@ static int put_rest(struct builder *b, const struct node *node, uint32_t parent,
 				   .self = rest.total};
 	int len = snprintf(name, sizeof(name), "(%" PRIu32 " smaller)", rest.count);
 	b->flame->trimmed += rest.count;
-	return add_text(&b->flame->strings, name, (size_t)len, &out->name, err);
+	return frame_set_add_text(&b->flame->strings, (struct bytes){(const uint8_t *)name, (size_t)len}, &out->name, err);
 }
 
 /* Children in reverse, so that the largest is taken first; the rest takes the place that its sum gives it. */
@@ -843,7 +683,7 @@ static int put_all(struct builder *b, struct error *err)
 	_cleanup_(mem_freep) struct pending *pending = mem_alloc_array(total, sizeof(*pending));
 	b->flame->nodes = mem_alloc_array(total, sizeof(*b->flame->nodes));
 	b->bases = b->has_base ? mem_alloc_array(total, sizeof(*b->bases)) : NULL;
-	b->text_ids = mem_zalloc_array(b->texts.count, sizeof(*b->text_ids));
+	b->text_ids = mem_zalloc_array(b->frames.texts.count, sizeof(*b->text_ids));
 	if (b->slot_of_stack) {
 		b->place_of_node = mem_zalloc_array(b->node_count, sizeof(*b->place_of_node));
 		b->rest_of_node = mem_zalloc_array(b->node_count, sizeof(*b->rest_of_node));
@@ -854,7 +694,7 @@ static int put_all(struct builder *b, struct error *err)
 	note_place(b, (struct pending){0});
 	struct flame_node *root = add_result(b, b->nodes[0].base_total, b->nodes[0].base_self);
 	*root = (struct flame_node){.total = b->nodes[0].total, .self = b->nodes[0].self};
-	int r = add_text(&b->flame->strings, "total", strlen("total"), &root->name, err);
+	int r = frame_set_add_text(&b->flame->strings, bytes_of_string("total"), &root->name, err);
 	count = push_children(b, 0, 0, pending, count);
 	while (count > 0 && r == 0) {
 		struct pending next = pending[--count];
@@ -930,13 +770,13 @@ static int put_binaries(struct builder *b, struct error *err)
 	if (!flame->binaries || intern_init(&flame->build_ids, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return error_nomem(err);
 	for (size_t i = 0; i < profile->mapping_count; i++) {
-		uint32_t text = b->mapping_binaries[i];
+		uint32_t text = b->frames.mapping_binaries[i];
 		struct bytes build_id = profile_string_bytes(profile, profile->mappings[i].build_id);
 		if (text <= 1 || b->text_ids[text - 1] == 0 || build_id.len == 0) /* not met, or a file without a name */
 			continue;
 		struct flame_binary *binary = &flame->binaries[flame->binary_count++];
 		binary->name = b->text_ids[text - 1] - 1;
-		int r = add_text(&flame->build_ids, build_id.data, build_id.len, &binary->build_id, err);
+		int r = frame_set_add_text(&flame->build_ids, build_id, &binary->build_id, err);
 		if (r < 0)
 			return r;
 	}
@@ -978,8 +818,7 @@ static int build(const struct profile *profile, const struct wish *wish, struct 
 		copy_text(flame->unit, sizeof(flame->unit), profile_string_bytes(profile, type->unit));
 	}
 	_cleanup_(builder_release) struct builder builder = {0};
-	int r = builder_init(&builder, profile, flame, wish->unnamed, err);
-	builder.by_name = wish->by_name;
+	int r = builder_init(&builder, profile, flame, wish->unnamed, wish->by_name, err);
 	builder.has_base = wish->has_base;
 	builder.base_type = wish->base_type;
 	if (r == 0 && wish->ret_places && !(builder.slot_of_stack = mem_zalloc_array(profile->stack_count, sizeof(uint32_t))))
