@@ -502,6 +502,30 @@ static inline bool is_stack(const struct profile *profile, uint32_t id, uint32_t
 	return profile->stacks[id].parent == parent && profile->stacks[id].location == location;
 }
 
+void profile_take_samples(struct profile *profile, struct profile_samples *ret)
+{
+	struct profile_index *index = profile->index;
+	*ret = (struct profile_samples){.samples = profile->samples,
+					.values = profile->values,
+					.count = profile->sample_count,
+					.type_count = profile->sample_type_count};
+	if (profile->sample_type_count)
+		ret->type = profile->sample_types[0];
+	profile->samples = NULL;
+	profile->values = NULL;
+	profile->sample_count = profile->sample_type_count = 0;
+	profile->default_sample_type = 0;
+	index->sample_capacity = index->value_capacity = 0;
+	profile_forget_sample_index(profile);
+}
+
+void profile_samples_release(struct profile_samples *samples)
+{
+	mem_free(samples->samples);
+	mem_free(samples->values);
+	*samples = (struct profile_samples){0};
+}
+
 /* Without memory to move it, it stays as large as it is. */
 #define SHRINK(array, capacity, count)                                                                                         \
 	({                                                                                                                     \
