@@ -544,16 +544,31 @@ void profile_shrink_stacks(struct profile *profile)
 	index32_release(&index->samples);
 	index->samples_seen = 0;
 	SHRINK(profile->stacks, index->stack_capacity, profile->stack_count);
-	SHRINK(index->stack_depths, index->stack_depth_capacity, profile->stack_count);
+	index->stack_depths = mem_free(index->stack_depths);
+	index->stack_depth_capacity = 0;
 	SHRINK(profile->samples, index->sample_capacity, profile->sample_count);
 }
 
-/* After profile_shrink_stacks(). */
-static inline int need_stack_slots(struct profile *profile, struct error *err)
+static int make_stack_depths(struct profile *profile, struct error *err)
+{
+	struct profile_index *index = profile->index;
+	index->stack_depths = mem_alloc_array(profile->stack_count, sizeof(*index->stack_depths));
+	if (!index->stack_depths)
+		return error_nomem(err);
+	index->stack_depth_capacity = profile->stack_count;
+	index->stack_depths[0] = 0;
+	for (size_t i = 1; i < profile->stack_count; i++)
+		index->stack_depths[i] = (uint16_t)(index->stack_depths[profile->stacks[i].parent] + 1);
+	return 0;
+}
+
+/* What profile_shrink_stacks() has given back. */
+static inline int need_stack_index(struct profile *profile, struct error *err)
 {
 	const struct profile_index *index = profile->index;
-	return index->stack_slot_count || !index->stack_branch_count
-		       ? 0
+	int r = index->stack_depths ? 0 : make_stack_depths(profile, err);
+	return r < 0 || index->stack_slot_count || !index->stack_branch_count
+		       ? r
 		       : grow_stack_slots(profile, index->stack_branch_count, err);
 }
 
@@ -581,7 +596,7 @@ uint32_t profile_find_stack(const struct profile *profile, uint32_t parent, uint
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
 {
 	assert(parent < profile->stack_count && location < profile->location_count);
-	if (need_stack_slots(profile, err) < 0)
+	if (need_stack_index(profile, err) < 0)
 		return -ENOMEM;
 	if (budget_poll())
 		return error_nomem(err);
@@ -595,7 +610,7 @@ int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t locatio
 int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
 {
 	assert(parent < profile->stack_count && location < profile->location_count);
-	return need_stack_slots(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
+	return need_stack_index(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
 }
 
 /* One frame more: the stack that is there, or a new one. first_new: what is added from here on; what hangs below that is new as
@@ -613,7 +628,7 @@ int profile_add_stack_frames(struct profile *profile, uint32_t parent, const uin
 			     uint32_t *ret_stacks, struct error *err)
 {
 	assert(parent < profile->stack_count);
-	if (need_stack_slots(profile, err) < 0)
+	if (need_stack_index(profile, err) < 0)
 		return -ENOMEM;
 	if (budget_poll())
 		return error_nomem(err);
@@ -631,7 +646,7 @@ int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locati
 {
 	if (count > LIMIT_STACK_DEPTH)
 		return error_set(err, -E2BIG, "a stack of %zu frames is deeper than %d, the limit", count, LIMIT_STACK_DEPTH);
-	if (need_stack_slots(profile, err) < 0)
+	if (need_stack_index(profile, err) < 0)
 		return -ENOMEM;
 	uint32_t stack = 0, first_new = (uint32_t)profile->stack_count;
 	int r = 0;

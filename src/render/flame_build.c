@@ -55,12 +55,15 @@ struct node {
 	uint32_t depth : 30;
 	bool inlined : 1, expanded : 1;
 	union {
-		uint32_t members;     /* slot + 1, 0 = none; before it is expanded */
-		uint32_t child_first; /* and afterwards */
+		uint32_t members; /* slot + 1, 0 = none; before it is expanded */
+		uint32_t branch;  /* and afterwards */
 	};
-	uint32_t child_count;
-	int64_t total, self;
-	int64_t base_total, base_self; /* 0 if nothing is compared */
+	int64_t total, base_total; /* 0 if nothing is compared */
+};
+/* What a node that is expanded has besides; many more are only met. */
+struct branch {
+	uint32_t child_first, child_count;
+	int64_t self, base_self;
 };
 
 struct place {
@@ -88,7 +91,9 @@ struct builder {
 	size_t place_count, place_capacity;
 	/* Nodes */
 	struct node *nodes;
-	size_t node_count, node_capacity;
+	struct branch *branches;
+	struct branch making; /* of the node that is being expanded */
+	size_t node_count, node_capacity, branch_count, branch_capacity;
 	struct waiting *heap; /* or a plain stack, when there is no limit */
 	size_t heap_count, heap_capacity;
 	/* Strings of the profile and of texts in the flame; + 1 */
@@ -100,9 +105,9 @@ struct builder {
 
 static void builder_release(struct builder *b)
 {
-	void *arrays[] = {b->slots,	   b->places,	     b->nodes,	     b->heap,	      b->string_ids,
-			  b->text_ids,	   b->slot_of_stack, b->end_of_slot, b->rest_of_slot, b->place_of_node,
-			  b->rest_of_node, b->slot_bases,    b->bases,	     b->slot_selfs,   b->slot_base_selfs};
+	void *arrays[] = {b->slots,	 b->places,	   b->nodes,	   b->branches,	      b->heap,		b->string_ids,
+			  b->text_ids,	 b->slot_of_stack, b->end_of_slot, b->rest_of_slot,   b->place_of_node, b->rest_of_node,
+			  b->slot_bases, b->bases,	   b->slot_selfs,  b->slot_base_selfs};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		mem_free(arrays[i]);
 	frame_set_release(&b->frames);
@@ -358,8 +363,8 @@ static int deal_out_children(struct builder *b, uint32_t node, const struct slot
 		if (r < 0)
 			return r;
 	}
-	sum_to(&b->nodes[node].self, b->slot_selfs ? b->slot_selfs[at] : self);
-	sum_to(&b->nodes[node].base_self, b->slot_base_selfs ? b->slot_base_selfs[at] : base_self);
+	sum_to(&b->making.self, b->slot_selfs ? b->slot_selfs[at] : self);
+	sum_to(&b->making.base_self, b->slot_base_selfs ? b->slot_base_selfs[at] : base_self);
 	return 0;
 }
 
@@ -398,8 +403,11 @@ static void sort_siblings(struct builder *b, struct node *nodes, size_t count)
 
 static int expand(struct builder *b, uint32_t id, struct error *err)
 {
-	uint32_t first = (uint32_t)b->node_count, member = b->nodes[id].members;
+	uint32_t member = b->nodes[id].members;
 	int r = 0;
+	if (array_reserve(&b->branches, &b->branch_capacity, b->branch_count + 1, FLAME_NODES_MAX) < 0)
+		return error_nomem(err);
+	b->making = (struct branch){.child_first = (uint32_t)b->node_count};
 	while (member && r == 0) {
 		if (budget_poll())
 			return error_nomem(err);
@@ -415,11 +423,11 @@ static int expand(struct builder *b, uint32_t id, struct error *err)
 	}
 	if (r < 0)
 		return r;
-	struct node *node = &b->nodes[id];
-	node->expanded = true;
-	node->child_first = first;
-	node->child_count = (uint32_t)b->node_count - first;
-	sort_siblings(b, &b->nodes[first], node->child_count);
+	b->making.child_count = (uint32_t)b->node_count - b->making.child_first;
+	b->nodes[id].expanded = true;
+	b->nodes[id].branch = (uint32_t)b->branch_count;
+	b->branches[b->branch_count++] = b->making;
+	sort_siblings(b, &b->nodes[b->making.child_first], b->making.child_count);
 	return 0;
 }
 
@@ -505,7 +513,8 @@ static bool is_short(const struct builder *b, size_t expanded)
 /* Whether the tree can be shown whole, and there is memory for it. */
 static bool is_small(const struct builder *b, size_t nodes_max)
 {
-	size_t bound = nodes_bound(b), node = 2 * (sizeof(struct node) + sizeof(struct waiting)) + RESULT_BYTES;
+	size_t bound = nodes_bound(b),
+	       node = 2 * (sizeof(struct node) + sizeof(struct branch) + sizeof(struct waiting)) + RESULT_BYTES;
 	return bound <= nodes_max && bound < budget_left() / node;
 }
 
@@ -515,8 +524,8 @@ static bool take_back(struct builder *b, uint32_t id, size_t node_count)
 	if (b->slot_of_stack || !budget_forgive())
 		return false;
 	b->node_count = node_count;
+	b->branch_count -= b->nodes[id].expanded;
 	b->nodes[id].expanded = false;
-	b->nodes[id].self = b->nodes[id].base_self = 0;
 	return true;
 }
 
@@ -526,14 +535,14 @@ static int grow_node(struct builder *b, uint32_t id, bool by_size, struct error 
 	int r = expand(b, id, err);
 	if (r < 0)
 		return r;
-	const struct node *node = &b->nodes[id];
-	if (array_reserve(&b->heap, &b->heap_capacity, b->heap_count + node->child_count, FLAME_NODES_MAX) < 0)
+	const struct branch *branch = &b->making;
+	if (array_reserve(&b->heap, &b->heap_capacity, b->heap_count + branch->child_count, FLAME_NODES_MAX) < 0)
 		return error_nomem(err);
-	for (uint32_t i = node->child_count; i-- > 0;) {
+	for (uint32_t i = branch->child_count; i-- > 0;) {
 		if (by_size)
-			heap_push(b, node->child_first + i);
+			heap_push(b, branch->child_first + i);
 		else
-			b->heap[b->heap_count++].node = node->child_first + i;
+			b->heap[b->heap_count++].node = branch->child_first + i;
 	}
 	return 0;
 }
@@ -589,18 +598,23 @@ static struct flame_node *add_result(struct builder *b, int64_t base_total, int6
 	return &b->flame->nodes[b->flame->count++];
 }
 
+static const struct branch *branch_of(const struct builder *b, const struct node *node)
+{
+	return &b->branches[node->branch];
+}
+
 static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct error *err)
 {
 	const struct node *node = &b->nodes[id];
 	const struct frame *frame = &b->frames.frames[node->frame];
-	struct flame_node *out = add_result(b, node->base_total, node->base_self);
+	struct flame_node *out = add_result(b, node->base_total, branch_of(b, node)->base_self);
 	*out = (struct flame_node){.parent = parent,
 				   .line = frame_set_line(&b->frames, node->frame),
 				   .frame_type = frame->type,
 				   .depth = node->depth,
 				   .inlined = node->inlined,
 				   .total = node->total,
-				   .self = node->self};
+				   .self = branch_of(b, node)->self};
 	int r = take_string(b, frame->name, &out->name, err);
 	if (r == 0)
 		r = take_string(b, frame->file, &out->file, err);
@@ -615,8 +629,9 @@ struct rest {
 static struct rest rest_of(const struct builder *b, const struct node *node)
 {
 	struct rest rest = {0};
-	for (uint32_t i = 0; i < node->child_count; i++) {
-		const struct node *child = &b->nodes[node->child_first + i];
+	const struct branch *branch = branch_of(b, node);
+	for (uint32_t i = 0; i < branch->child_count; i++) {
+		const struct node *child = &b->nodes[branch->child_first + i];
 		if (child->expanded)
 			continue;
 		rest.count++;
@@ -647,15 +662,16 @@ static size_t push_children(const struct builder *b, uint32_t id, uint32_t posit
 	const struct node *node = &b->nodes[id];
 	struct rest rest = rest_of(b, node);
 	bool due = rest.count > 0;
-	for (uint32_t i = node->child_count; i-- > 0;) {
-		const struct node *child = &b->nodes[node->child_first + i];
+	const struct branch *branch = branch_of(b, node);
+	for (uint32_t i = branch->child_count; i-- > 0;) {
+		const struct node *child = &b->nodes[branch->child_first + i];
 		if (!child->expanded)
 			continue;
 		if (due && sum_of(child) >= sum_add(rest.total, rest.base)) {
 			pending[count++] = (struct pending){id, position, true};
 			due = false;
 		}
-		pending[count++] = (struct pending){node->child_first + i, position, false};
+		pending[count++] = (struct pending){branch->child_first + i, position, false};
 	}
 	if (due)
 		pending[count++] = (struct pending){id, position, true};
@@ -692,8 +708,8 @@ static int put_all(struct builder *b, struct error *err)
 	    (b->slot_of_stack && (!b->place_of_node || !b->rest_of_node)))
 		return error_nomem(err);
 	note_place(b, (struct pending){0});
-	struct flame_node *root = add_result(b, b->nodes[0].base_total, b->nodes[0].base_self);
-	*root = (struct flame_node){.total = b->nodes[0].total, .self = b->nodes[0].self};
+	struct flame_node *root = add_result(b, b->nodes[0].base_total, branch_of(b, &b->nodes[0])->base_self);
+	*root = (struct flame_node){.total = b->nodes[0].total, .self = branch_of(b, &b->nodes[0])->self};
 	int r = frame_set_add_text(&b->flame->strings, bytes_of_string("total"), &root->name, err);
 	count = push_children(b, 0, 0, pending, count);
 	while (count > 0 && r == 0) {
