@@ -85,9 +85,11 @@ int render_shorten_names(struct profile *profile, struct error *err);
 void flame_write_json(const struct flame *flame, struct json_writer *json);
 /* The same without strings and nodes: {"type", "unit", "total", "samples", "trimmed", "binaries"}; they are appended to out by
  * flame_write_columns(), in the layout that flame_columns.c describes: about 4 bytes a node and as much memory again while it
- * is written. The nodes must have their depths, as those of flame_build() do. -ENOMEM; -E2BIG when out is full. */
+ * is written; with `drain`, as a json_writer has it, they need not be held as a whole (otherwise NULL). The nodes must have
+ * their depths, as those of flame_build() do. -ENOMEM; -E2BIG when out is full. */
 void flame_write_head_json(const struct flame *flame, struct json_writer *json);
-int flame_write_columns(const struct flame *flame, struct buffer *out, struct error *err);
+int flame_write_columns(const struct flame *flame, struct buffer *out, int (*drain)(void *context), void *context,
+			struct error *err);
 
 /* One row a function (name, file, binary): self, and total counted once a stack even when the function recurses. */
 struct table_row {
@@ -123,8 +125,10 @@ void render_format_value(int64_t value, const char *unit, char *out, size_t size
 
 struct svg_options {
 	const char *title;
-	unsigned width_px; /* 0 = 1200 */
-	bool icicle;	   /* root on top; default flame, root at the bottom */
+	unsigned width_px;	     /* 0 = 1200 */
+	bool icicle;		     /* root on top; default flame, root at the bottom */
+	int (*drain)(void *context); /* as of a json_writer: the file need not be held as a whole; NULL */
+	void *context;
 };
 /* A standalone file: no requests, names escaped, hover titles, a little script for zoom (click) and search; nodes narrower than
  * 0.1 px are left out and counted in the subtitle. */

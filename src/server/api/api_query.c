@@ -87,7 +87,8 @@ static int answer_columns(const struct answer *answer, struct error *err)
 		return r;
 	for (size_t i = 0; i < sizeof(len); i++)
 		out->data[begin - sizeof(len) + i] = (uint8_t)((out->len - begin) >> (8 * i));
-	return flame_write_columns(answer->flame, out, err);
+	const struct json_writer like = call_json(answer->call);
+	return flame_write_columns(answer->flame, out, like.drain, like.context, err);
 }
 
 static int answer_top(const struct answer *answer, struct error *err)
@@ -121,7 +122,8 @@ static int answer_encoded(const struct answer *answer, struct error *err)
 
 static int answer_svg(const struct answer *answer, struct error *err)
 {
-	struct svg_options options = {.title = answer->call->query.selector};
+	const struct json_writer like = call_json(answer->call);
+	struct svg_options options = {.title = answer->call->query.selector, .drain = like.drain, .context = like.context};
 	return svg_render(answer->flame, &options, answer->out, err);
 }
 
