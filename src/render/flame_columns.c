@@ -166,11 +166,10 @@ static void write_strings(const struct columns *columns)
 	_cleanup_(buffer_release) struct buffer text = {.max = 3 * LIMIT_PROFILE_STRING_BYTES};
 	for (size_t i = 0; i < strings->count; i++) {
 		buffer_clear(&text);
-		text_append_utf8(&text, intern_get(strings, (uint32_t)i));
+		text_append_utf8(&text, intern_get(strings, (uint32_t)i)); /* what is not UTF-8 grows: three bytes for one */
+		buffer_fail(columns->out, buffer_status(&text));
 		write_number(columns, text.len);
 	}
-	/* What is not UTF-8 grows: three bytes for one. */
-	buffer_fail(columns->out, buffer_status(&text));
 	for (size_t i = 0; i < strings->count; i++) {
 		text_append_utf8(columns->out, intern_get(strings, (uint32_t)i));
 		send_some(columns);
