@@ -10,6 +10,7 @@ const at = process.argv.indexOf('--stacks'),
 	DEPTH = 12,
 	CHUNK = 50000,
 	ROUNDS = 3,
+	INGESTED = 1e9,
 	directory = temporaryDirectory();
 
 const different = (seed, count) => differentStacks(seed, count, DEPTH);
@@ -103,11 +104,17 @@ usual.forgetPeak();
 const before = usual.memory('VmRSS'),
 	statuses = {};
 let pushed = 0,
+	bytes = 0,
+	rounds = 0,
 	ended = false;
 const pushing = (async () => {
-	while (!ended) await usual.push(`d${pushed % 8}`, different(100 + pushed++, 5000));
+	while (!ended) {
+		const lines = different(100 + pushed, 5000);
+		await usual.push(`d${pushed++ % 8}`, lines);
+		bytes += lines.join('\n').length;
+	}
 })();
-for (let i = 0; i < 5; i++)
+for (; rounds < 5 || bytes < INGESTED; rounds++)
 	for (const { status } of await Promise.all(
 		[diff('a', 'b'), diff('b', 'a'), diff('a', 'b', '&format=table'), diff('b', 'a', '&format=table')].map((path) => usual.get(path)),
 	))
@@ -115,7 +122,7 @@ for (let i = 0; i < 5; i++)
 ended = true;
 await pushing;
 console.log(
-	`default limits, 5 times four diffs at a time beside ${pushed} profiles of 5,000 stacks: ${before.toFixed(0)} MiB resident before, at most ${usual.memory('VmHWM').toFixed(0)} MiB; ` +
+	`default limits, ${rounds} times four diffs at a time beside ${pushed} profiles of 5,000 stacks, ${Math.round(bytes / 1e6)} MB: ${before.toFixed(0)} MiB resident before, at most ${usual.memory('VmHWM').toFixed(0)} MiB; ` +
 		Object.entries(statuses)
 			.map(([status, count]) => `${count} of ${status}`)
 			.join(', '),

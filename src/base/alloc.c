@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,9 +189,21 @@ uint64_t mem_resident_peak_bytes(uint64_t now)
 	return peak * 1024 > now ? peak * 1024 : now;
 }
 
+static bool returns_memory;
+
 void mem_return_large(void)
 {
+	returns_memory = true;
 	mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
 	mallopt(M_TRIM_THRESHOLD, 16 * 1024 * 1024);
 	mallopt(M_ARENA_MAX, 2);
+}
+
+void mem_trim(void)
+{
+	static atomic_flag busy = ATOMIC_FLAG_INIT;
+	if (!returns_memory || atomic_flag_test_and_set(&busy))
+		return;
+	malloc_trim(0);
+	atomic_flag_clear(&busy);
 }

@@ -47,5 +47,9 @@ uint64_t mem_resident_peak_bytes(uint64_t now);
 /* For processes that answer queries: large blocks go back to the kernel when they are freed, instead of staying for the next
  * use, and threads share heaps. The memory of a large query would otherwise stay with the process for ever. */
 void mem_return_large(void);
+/* After much was freed, by a thread that can spare some milliseconds: the heaps' free pages go back to the kernel as well.
+ * Small blocks that stay lie between them, so that they would be kept otherwise. Nothing without mem_return_large(), or while
+ * another thread is at it. */
+void mem_trim(void);
 
 #endif

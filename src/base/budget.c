@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/budget.h"
 
+#include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/time.h"
 
-#define SLACK (4 * BUDGET_PIECE) /* what is taken of the pool and not used, before some goes back */
+#define LARGE (16 * BUDGET_PIECE) /* what a work had at a time, from which on the heaps are trimmed after it */
+#define SLACK (4 * BUDGET_PIECE)  /* what is taken of the pool and not used, before some goes back */
 
 _Thread_local struct budget *budget_of_thread;
 _Thread_local unsigned budget_polls;
@@ -88,6 +90,8 @@ void budget_keep(struct budget *budget, size_t bytes)
 void budget_release(struct budget *budget)
 {
 	budget_keep(budget, 0);
+	if (atomic_exchange(&budget->peak, 0) >= (int64_t)LARGE)
+		mem_trim();
 }
 
 /* ---- bytes ---- */

@@ -54,7 +54,8 @@ struct budget {
 	atomic_size_t taken; /* of the pool */
 	_Atomic enum budget_end end;
 };
-/* {.pool = ..., .max_bytes = ...} is a budget to begin with. Gives back to the pool what was taken of it. */
+/* {.pool = ..., .max_bytes = ...} is a budget to begin with. Gives back to the pool what was taken of it, and to the kernel
+ * what the heaps have kept of a large work. */
 void budget_release(struct budget *budget);
 /* What is left of the work when its threads have left: so many bytes that live on, such as an answer on its way. */
 void budget_keep(struct budget *budget, size_t bytes);

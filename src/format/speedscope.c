@@ -385,6 +385,9 @@ struct frame {
 struct writer {
 	const struct profile *profile;
 	struct json_writer json;
+	struct format_sink *sink;
+	int flushed; /* what the sink returned last */
+	struct error *err;
 	struct frame *frames;
 	size_t frame_count, frame_capacity;
 	struct index32 frame_index;
@@ -606,21 +609,33 @@ static int write_all(struct writer *writer, struct error *err)
 	json_end_array(json);
 	json_end_object(json);
 	r = json_finish(json, NULL);
+	if (writer->flushed < 0) /* with an error of its own */
+		return writer->flushed;
 	return r < 0 ? format_buffer_error(r, json->out, "the speedscope output", err) : 0;
 }
 
-static int encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)
+static int drain(void *context)
+{
+	struct writer *writer = context;
+	writer->flushed = format_sink_drain(writer->sink, false, writer->err);
+	return writer->flushed;
+}
+
+static int write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
+		 struct error *err)
 {
 	struct writer *writer = mem_zalloc(sizeof(*writer));
-	size_t before = out->len;
+	size_t before = sink->out->len;
 	if (!writer)
 		return error_nomem(err);
 	writer->profile = profile;
 	buffer_init(&writer->text, SIZE_MAX);
-	writer->json = (struct json_writer){.out = out};
+	writer->sink = sink;
+	writer->err = err;
+	writer->json = (struct json_writer){.out = sink->out, .drain = drain, .context = writer};
 	int r = profile->sample_type_count ? write_all(writer, err) : error_set(err, -EINVAL, "the profile has no values");
-	if (r < 0)
-		buffer_truncate(out, before);
+	if (r < 0 && before < sink->out->len) /* some may have been drained */
+		buffer_truncate(sink->out, before);
 	sample_threads_release(&writer->threads);
 	index32_release(&writer->frame_index);
 	buffer_release(&writer->text);
@@ -638,5 +653,5 @@ const struct format format_speedscope = {
 	.holds = FORMAT_HOLDS_TYPES | FORMAT_HOLDS_THREADS | FORMAT_HOLDS_FILES | FORMAT_HOLDS_LINES,
 	.detect = detect,
 	.decode = decode,
-	.encode = encode,
+	.write = write,
 };

@@ -502,6 +502,30 @@ static inline bool is_stack(const struct profile *profile, uint32_t id, uint32_t
 	return profile->stacks[id].parent == parent && profile->stacks[id].location == location;
 }
 
+void profile_take_samples(struct profile *profile, struct profile_samples *ret)
+{
+	struct profile_index *index = profile->index;
+	*ret = (struct profile_samples){.samples = profile->samples,
+					.values = profile->values,
+					.count = profile->sample_count,
+					.type_count = profile->sample_type_count};
+	if (profile->sample_type_count)
+		ret->type = profile->sample_types[0];
+	profile->samples = NULL;
+	profile->values = NULL;
+	profile->sample_count = profile->sample_type_count = 0;
+	profile->default_sample_type = 0;
+	index->sample_capacity = index->value_capacity = 0;
+	profile_forget_sample_index(profile);
+}
+
+void profile_samples_release(struct profile_samples *samples)
+{
+	mem_free(samples->samples);
+	mem_free(samples->values);
+	*samples = (struct profile_samples){0};
+}
+
 /* Without memory to move it, it stays as large as it is. */
 #define SHRINK(array, capacity, count)                                                                                         \
 	({                                                                                                                     \
@@ -520,16 +544,31 @@ void profile_shrink_stacks(struct profile *profile)
 	index32_release(&index->samples);
 	index->samples_seen = 0;
 	SHRINK(profile->stacks, index->stack_capacity, profile->stack_count);
-	SHRINK(index->stack_depths, index->stack_depth_capacity, profile->stack_count);
+	index->stack_depths = mem_free(index->stack_depths);
+	index->stack_depth_capacity = 0;
 	SHRINK(profile->samples, index->sample_capacity, profile->sample_count);
 }
 
-/* After profile_shrink_stacks(). */
-static inline int need_stack_slots(struct profile *profile, struct error *err)
+static int make_stack_depths(struct profile *profile, struct error *err)
+{
+	struct profile_index *index = profile->index;
+	index->stack_depths = mem_alloc_array(profile->stack_count, sizeof(*index->stack_depths));
+	if (!index->stack_depths)
+		return error_nomem(err);
+	index->stack_depth_capacity = profile->stack_count;
+	index->stack_depths[0] = 0;
+	for (size_t i = 1; i < profile->stack_count; i++)
+		index->stack_depths[i] = (uint16_t)(index->stack_depths[profile->stacks[i].parent] + 1);
+	return 0;
+}
+
+/* What profile_shrink_stacks() has given back. */
+static inline int need_stack_index(struct profile *profile, struct error *err)
 {
 	const struct profile_index *index = profile->index;
-	return index->stack_slot_count || !index->stack_branch_count
-		       ? 0
+	int r = index->stack_depths ? 0 : make_stack_depths(profile, err);
+	return r < 0 || index->stack_slot_count || !index->stack_branch_count
+		       ? r
 		       : grow_stack_slots(profile, index->stack_branch_count, err);
 }
 
@@ -557,7 +596,7 @@ uint32_t profile_find_stack(const struct profile *profile, uint32_t parent, uint
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
 {
 	assert(parent < profile->stack_count && location < profile->location_count);
-	if (need_stack_slots(profile, err) < 0)
+	if (need_stack_index(profile, err) < 0)
 		return -ENOMEM;
 	if (budget_poll())
 		return error_nomem(err);
@@ -571,7 +610,7 @@ int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t locatio
 int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
 {
 	assert(parent < profile->stack_count && location < profile->location_count);
-	return need_stack_slots(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
+	return need_stack_index(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
 }
 
 /* One frame more: the stack that is there, or a new one. first_new: what is added from here on; what hangs below that is new as
@@ -589,7 +628,7 @@ int profile_add_stack_frames(struct profile *profile, uint32_t parent, const uin
 			     uint32_t *ret_stacks, struct error *err)
 {
 	assert(parent < profile->stack_count);
-	if (need_stack_slots(profile, err) < 0)
+	if (need_stack_index(profile, err) < 0)
 		return -ENOMEM;
 	if (budget_poll())
 		return error_nomem(err);
@@ -607,7 +646,7 @@ int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locati
 {
 	if (count > LIMIT_STACK_DEPTH)
 		return error_set(err, -E2BIG, "a stack of %zu frames is deeper than %d, the limit", count, LIMIT_STACK_DEPTH);
-	if (need_stack_slots(profile, err) < 0)
+	if (need_stack_index(profile, err) < 0)
 		return -ENOMEM;
 	uint32_t stack = 0, first_new = (uint32_t)profile->stack_count;
 	int r = 0;

@@ -221,6 +221,16 @@ uint32_t profile_find_stack(const struct profile *profile, uint32_t parent, uint
 /* A stack of `count` more frames above `parent`, root first: ret_stacks[i] is the one that ends with locations[i]. */
 int profile_add_stack_frames(struct profile *profile, uint32_t parent, const uint32_t *locations, size_t count,
 			     uint32_t *ret_stacks, struct error *err);
+/* The samples of a profile, taken out of it with its sample types, so that others can be read into it; what they refer to
+ * stays. Nothing when there is no sample type. */
+struct profile_samples {
+	struct profile_sample *samples;
+	int64_t *values;
+	size_t count, type_count;
+	struct profile_value_type type; /* the first */
+};
+void profile_take_samples(struct profile *profile, struct profile_samples *ret);
+void profile_samples_release(struct profile_samples *samples);
 /* Gives back the memory that only adding stacks and samples needs, before something large is made of them. The next one that is
  * added, or profile_aggregate(), makes it again. */
 void profile_shrink_stacks(struct profile *profile);

@@ -18,7 +18,7 @@ struct profile_index {
 	uint64_t *stack_slots;
 	size_t stack_slot_count;   /* 0 or a power of two */
 	size_t stack_branch_count; /* slots in use: stacks that are not the entry behind their parent */
-	uint16_t *stack_depths;	   /* parallel to profile.stacks */
+	uint16_t *stack_depths;	   /* parallel to profile.stacks; NULL after profile_shrink_stacks() */
 	size_t stack_depth_capacity;
 
 	/* For merging. The first mapping of each merge key among mappings 1 .. merge_mappings_seen - 1. */

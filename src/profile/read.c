@@ -30,7 +30,12 @@ uint64_t profile_location_file_offset(const struct profile *profile, uint32_t lo
 size_t profile_stack_depth(const struct profile *profile, uint32_t stack)
 {
 	assert(stack < profile->stack_count);
-	return profile->index->stack_depths[stack];
+	if (profile->index->stack_depths)
+		return profile->index->stack_depths[stack];
+	size_t depth = 0; /* after profile_shrink_stacks() */
+	for (; stack != 0; stack = profile->stacks[stack].parent)
+		depth++;
+	return depth;
 }
 
 size_t profile_stack_locations(const struct profile *profile, uint32_t stack, uint32_t *ret_locations, size_t max)

@@ -103,17 +103,14 @@ static size_t at_most(size_t count, size_t limit)
 
 static int tabulate_diff(const struct query_result *result, size_t limit, struct query_table *table, struct error *err)
 {
-	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table rows = {0};
-	int r = query_build_diff(result->profile, 0, &diff, err);
-	if (!r)
-		r = diff_table_build(diff, result->relative, &rows, err);
+	int r = query_build_diff_table(result, false, &rows, err);
 	if (r < 0)
 		return r;
 	static const char *const values[] = {"base_self", "self", "base_total", "total"};
 	add_function_columns(table);
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
-		query_table_add_column(table, values[i], diff->tree->unit, QUERY_COLUMN_INTEGER);
+		query_table_add_column(table, values[i], query_profile_unit(result->profile), QUERY_COLUMN_INTEGER);
 	for (size_t i = 0; i < at_most(rows.count, limit); i++) {
 		const struct diff_row *row = &rows.rows[i];
 		query_table_add_row(table, 0);
@@ -128,11 +125,8 @@ static int tabulate_diff(const struct query_result *result, size_t limit, struct
 
 static int tabulate_compared(const struct query_compared *compared, size_t limit, struct query_table *table, struct error *err)
 {
-	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table rows = {0};
-	int r = query_build_flame(compared->profile, 0, &flame, err);
-	if (!r)
-		r = table_build(flame, &rows, err);
+	int r = query_build_table(compared->profile, false, &rows, err);
 	for (size_t i = 0; !r && i < at_most(rows.count, limit); i++) {
 		query_table_add_row(table, 0);
 		query_table_string(table, compared->value);

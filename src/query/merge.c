@@ -23,6 +23,8 @@ struct merge_build {
 	size_t label_set_count, label_set_capacity;
 	struct profile *merged; /* the parts so far; NULL = none */
 	bool aggregate;		/* stacks may be there several times */
+	struct profile *seed;	/* what the first part is read into; NULL = something new, or it has been */
+	bool seeded;
 };
 
 static void merge_build_release(struct merge_build *build)
@@ -31,6 +33,7 @@ static void merge_build_release(struct merge_build *build)
 	mem_free(build->label_sets);
 	profile_free(build->into);
 	profile_free(build->merged);
+	profile_free(build->seed);
 }
 
 static int add_label_set(struct profile *profile, const struct labels *labels, uint32_t *ret, struct error *err)
@@ -87,6 +90,8 @@ static int append_part(struct profile *to, const struct profile *from, struct er
 {
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
 	int r = profile_copy_new(to, from, &copy, err);
+	if (r == 0 && to->sample_type_count == 0)
+		r = profile_copy_sample_types(copy, err);
 	for (size_t i = 0; r == 0 && i < from->sample_count; i++) {
 		struct profile_sample sample = {0};
 		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
@@ -113,8 +118,9 @@ static int take_part(struct merge_build *build, struct error *err)
 {
 	struct profile *part = TAKE(build->into), *merged = build->merged;
 	int r = 0;
-	if (merged && part->sample_count && merged->sample_count) {
-		widen(merged, part->time_ns, part->time_ns + part->duration_ns);
+	if (merged && part->sample_count && (merged->sample_count || build->seeded)) {
+		if (merged->sample_count)
+			widen(merged, part->time_ns, part->time_ns + part->duration_ns);
 		r = append_part(merged, part, err);
 		build->aggregate = true;
 	} else if (!merged || part->sample_count) {
@@ -132,7 +138,8 @@ static int merge_part(void *context, const struct store_select *select, const st
 	build->into = profile_free(build->into);
 	for (size_t i = 0; i < build->label_set_count; i++)
 		build->label_sets[i] = NO_LABEL_SET;
-	int r = profile_new(&build->into, err);
+	build->into = TAKE(build->seed);
+	int r = build->into ? 0 : profile_new(&build->into, err);
 	if (r == 0)
 		r = store_merge(build->store, select, grouping, build->into, stats, err);
 	return r < 0 ? r : take_part(build, err);
@@ -151,7 +158,20 @@ static void narrow(struct query_scan *scan, const struct query_merge_options *op
 	series->key_count = options->series_count;
 }
 
-/* *ret_several: it failed because the selector matches several types. */
+/* What is read when it has been; or, when reading failed, the seed, as it was but for what it knows of stacks. */
+static struct profile *take_result(struct merge_build *build, bool failed)
+{
+	struct profile *result = build->merged ? TAKE(build->merged) : build->into ? TAKE(build->into) : TAKE(build->seed);
+	if (failed && result) {
+		struct profile_samples samples;
+		profile_take_samples(result, &samples);
+		profile_samples_release(&samples);
+	}
+	return result;
+}
+
+/* *ret: a profile without samples that is read into, or NULL. *ret_several: it failed because the selector matches several
+ * types. */
 static int merge_once(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		      const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
 		      bool *ret_several, struct query_stats *stats, struct error *err)
@@ -166,6 +186,7 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 	if (r < 0)
 		return r;
 	narrow(&scan, options);
+	build.seeded = *ret != NULL;
 	r = query_scan_join(&scan, store, options->by, options->by_count, err);
 	if (r < 0)
 		return r;
@@ -180,23 +201,26 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 		grouping.group = merge_on_series;
 	}
 	scan.select.with_numbers = options->numbers;
+	build.seed = TAKE(*ret);
 	r = query_scan_read(&scan, &grouping, merge_part, &build, err);
 	if (r == 0 && build.aggregate)
 		r = profile_aggregate(build.merged, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);
 	*ret_several = scan.several_types;
+	if (r == 0 || build.seeded)
+		*ret = take_result(&build, r < 0);
 	if (r < 0)
 		return r;
 	if (type)
 		*type = scan.type;
-	stats->read.saturated |= !profile_sums_fit(build.merged);
-	*ret = TAKE(build.merged);
+	stats->read.saturated |= !profile_sums_fit(*ret);
 	return 0;
 }
 
-int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
-		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
-		     struct query_stats *stats, struct error *err)
+/* *ret: as for merge_once(). */
+static int merge_into(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		      const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		      struct query_stats *stats, struct error *err)
 {
 	static const struct query_merge_options none;
 	char text[PROFILE_TYPE_TEXT_MAX];
@@ -211,6 +235,17 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	struct query narrowed = *query;
 	narrowed.type = text;
 	return merge_once(store, symbolizer, &narrowed, options, ret, type, &several, stats, err);
+}
+
+int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		     struct query_stats *stats, struct error *err)
+{
+	struct profile *profile = NULL;
+	int r = merge_into(store, symbolizer, query, options, &profile, type, stats, err);
+	if (r == 0)
+		*ret = profile;
+	return r;
 }
 
 int query_merge_symbolize(struct symbolizer *symbolizer, const struct query *query, struct profile *profile,
@@ -267,17 +302,12 @@ static int add_side(struct profile *to, const struct profile *from, struct error
 	return r;
 }
 
-/* The base's own type, if there is one, becomes "base"; that of the side follows. */
-static int set_types(struct profile *base, const struct profile *side, struct error *err)
+/* The base's own type, if there is one, becomes "base"; that of the side follows. like: in strings of the base, what the values
+ * are; NULL = not known. */
+static int set_types(struct profile *base, const struct profile_value_type *like, struct error *err)
 {
-	const struct profile *like = side->sample_type_count ? side : base;
-	bool known = like->sample_type_count > 0;
-	uint32_t name, unit, base_name;
-	int r = profile_add_cstring(base, known ? profile_string(like, like->sample_types[0].type) : "", &name, err);
-	if (!r && name == 0)
-		r = profile_add_cstring(base, "value", &name, err);
-	if (!r)
-		r = profile_add_cstring(base, known ? profile_string(like, like->sample_types[0].unit) : "", &unit, err);
+	uint32_t name = like ? like->type : 0, unit = like ? like->unit : 0, base_name;
+	int r = name ? 0 : profile_add_cstring(base, "value", &name, err);
 	if (!r)
 		r = profile_add_cstring(base, "base", &base_name, err);
 	if (!r && base->sample_type_count == 0)
@@ -289,11 +319,23 @@ static int set_types(struct profile *base, const struct profile *side, struct er
 	return profile_append_sample_type(base, name, unit, err);
 }
 
+static int set_types_of(struct profile *base, const struct profile *side, struct error *err)
+{
+	const struct profile *like = side->sample_type_count ? side : base;
+	struct profile_value_type type = {0};
+	if (!like->sample_type_count)
+		return set_types(base, NULL, err);
+	int r = profile_add_cstring(base, profile_string(like, like->sample_types[0].type), &type.type, err);
+	if (!r)
+		r = profile_add_cstring(base, profile_string(like, like->sample_types[0].unit), &type.unit, err);
+	return r < 0 ? r : set_types(base, &type, err);
+}
+
 int query_join_sides(struct profile *base, const struct profile *side, struct error *err)
 {
 	if ((base->sample_count && base->sample_type_count != 1) || (side->sample_count && side->sample_type_count != 1))
 		return error_set(err, -EINVAL, "query: one side of the comparison has several sample types");
-	int r = set_types(base, side, err);
+	int r = set_types_of(base, side, err);
 	if (!r)
 		r = add_side(base, side, err);
 	if (!r)
@@ -304,6 +346,19 @@ int query_join_sides(struct profile *base, const struct profile *side, struct er
 	return r;
 }
 
+/* The same of a side that was read into the profile before the base was. */
+static int add_samples_of_side(struct profile *base, const struct profile_samples *side, struct error *err)
+{
+	if ((base->sample_count && base->sample_type_count != 1) || (side->count && side->type_count != 1))
+		return error_set(err, -EINVAL, "query: one side of the comparison has several sample types");
+	int r = set_types(base, side->type_count ? &side->type : base->sample_type_count ? &base->sample_types[0] : NULL, err);
+	for (size_t i = 0; !r && i < side->count; i++) {
+		const int64_t values[2] = {0, side->values[i]};
+		r = profile_add_sample(base, &side->samples[i], values, err);
+	}
+	return r < 0 ? r : profile_aggregate(base, err);
+}
+
 /* A base that says nothing about the type means the same as the other side. */
 static bool selector_names_type(const char *text)
 {
@@ -311,22 +366,12 @@ static bool selector_names_type(const char *text)
 	return text && selector_parse_query(text, &selector, NULL) == 0 && selector->type.count > 0;
 }
 
-int query_diff_read(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
-		    const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
-		    struct query_stats *stats, struct error *err)
+/* The base's query, as the other side's conditions and type make it. text: for the type. */
+static struct query query_of_base(const struct query *base, const struct query *query, const struct profile_type *type,
+				  char text[static PROFILE_TYPE_TEXT_MAX])
 {
-	_cleanup_(profile_freep) struct profile *side = NULL;
-	_cleanup_(profile_freep) struct profile *before = NULL;
-	struct profile_type base_type;
-	/* With a part of one side all that is missing of it would seem to have changed. */
-	struct query both = *query;
+	struct query both = *base;
 	both.whole = true;
-	int r = query_merge_read(store, symbolizer, &both, options, &side, type, stats, err);
-	if (r < 0)
-		return r;
-	both = *base;
-	both.whole = true;
-	char text[PROFILE_TYPE_TEXT_MAX];
 	both.where = query->where;
 	both.where_count = query->where_count;
 	both.frames = query->frames;
@@ -335,7 +380,28 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	both.call_site_count = query->call_site_count;
 	if (!both.type && type->name[0] && !selector_names_type(both.selector))
 		both.type = profile_type_format(type, text);
-	r = query_merge_read(store, symbolizer, &both, options, &before, &base_type, stats, err);
+	return both;
+}
+
+/* One profile holds the stacks of both sides: what the side has, the base need not be given once more. */
+int query_diff_read(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
+		    const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		    struct query_stats *stats, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(profile_samples_release) struct profile_samples side = {0};
+	struct profile_type base_type;
+	char text[PROFILE_TYPE_TEXT_MAX];
+	/* With a part of one side all that is missing of it would seem to have changed. */
+	struct query both = *query;
+	both.whole = true;
+	int r = merge_into(store, symbolizer, &both, options, &profile, type, stats, err);
+	if (r < 0)
+		return r;
+	int64_t time_ns = profile->time_ns, duration_ns = profile->duration_ns, period = profile->period;
+	profile_take_samples(profile, &side);
+	both = query_of_base(base, query, type, text);
+	r = merge_into(store, symbolizer, &both, options, &profile, &base_type, stats, err);
 	if (r < 0)
 		return error_prefix(err, r, "the base of the comparison");
 	if (!type->name[0])
@@ -343,9 +409,12 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	else if (base_type.name[0] && strcmp(type->sample_unit, base_type.sample_unit) != 0)
 		return error_set(err, -EINVAL, "query: the base of the comparison is in %s, the other side in %s",
 				 base_type.sample_unit, type->sample_unit);
-	r = query_join_sides(before, side, err);
+	r = add_samples_of_side(profile, &side, err);
 	if (r < 0)
 		return r;
-	*ret = TAKE(before);
+	profile->time_ns = time_ns;
+	profile->duration_ns = duration_ns;
+	profile->period = period;
+	*ret = TAKE(profile);
 	return 0;
 }

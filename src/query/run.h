@@ -33,8 +33,15 @@ void run_put_sum(struct run *run, int64_t value, int64_t range_ns);
 /* The trees that answers are made of: the last sample type, nodes_max 0 = all nodes; both sides of a diff. */
 struct flame;
 struct diff;
+struct table;
+struct diff_table;
 int query_build_flame(const struct profile *profile, size_t nodes_max, struct flame **ret, struct error *err);
 int query_build_diff(const struct profile *profile, size_t nodes_max, struct diff **ret, struct error *err);
+/* Tables of the same; by_name: as table_build_by_name(). */
+int query_build_table(const struct profile *profile, bool by_name, struct table *ret, struct error *err);
+int query_build_diff_table(const struct query_result *result, bool by_name, struct diff_table *ret, struct error *err);
+/* Of the values of these; "" if there are none. */
+const char *query_profile_unit(const struct profile *profile);
 
 int run_compare(struct run *run);
 int run_join(struct run *run);

@@ -104,22 +104,42 @@ int query_scan_take_type(struct query_scan *scan, const struct profile_type *typ
 	return error_set(err, -EINVAL, "query: the selector matches several profile types");
 }
 
+struct type_list {
+	const struct store_select *select;
+	struct profile_type *types;
+	bool *certain; /* by type: it has data in the range; NULL = not asked */
+};
+
+/* The first and the last of what has the type are samples. */
+static bool is_certain(const struct store_select *select, const struct store_item *item)
+{
+	bool first = item->first_ns >= select->from_ns && item->first_ns < select->to_ns;
+	bool last = item->last_ns >= select->from_ns && item->last_ns < select->to_ns;
+	return (first || last) && !select->link_count && !select->number_count;
+}
+
 static int list_type(void *context, const struct store_item *item, struct error *err)
 {
-	struct profile_type *types = context;
+	struct type_list *list = context;
+	struct profile_type *types = list->types;
 	size_t i = 0;
 	while (i < QUERY_TYPES_MAX && types[i].name[0] && !profile_type_equal(&types[i], item->type))
 		i++;
-	if (i < QUERY_TYPES_MAX)
-		types[i] = *item->type;
+	if (i == QUERY_TYPES_MAX)
+		return 0;
+	types[i] = *item->type;
+	if (list->certain && is_certain(list->select, item))
+		list->certain[i] = true;
 	return 0;
 }
 
-static int list_types(const struct store_select *select, struct store *store, struct profile_type *types, size_t *ret_count,
-		      struct error *err)
+/* ret_certain: room for QUERY_TYPES_MAX, zeroed; or NULL. */
+static int list_types(const struct store_select *select, struct store *store, struct profile_type *types, bool *ret_certain,
+		      size_t *ret_count, struct error *err)
 {
 	struct store_read_stats stats = {0};
-	int r = store_list_types(store, select, list_type, types, &stats, err);
+	struct type_list list = {select, types, ret_certain};
+	int r = store_list_types(store, select, list_type, &list, &stats, err);
 	*ret_count = 0;
 	while (r == 0 && *ret_count < QUERY_TYPES_MAX && types[*ret_count].name[0])
 		++*ret_count;
@@ -153,7 +173,7 @@ static int refuse_types(struct query_scan *scan, struct store *store, struct err
 	size_t count;
 	if (!types)
 		return error_nomem(err);
-	int r = list_types(&scan->select, store, types, &count, err);
+	int r = list_types(&scan->select, store, types, NULL, &count, err);
 	if (r < 0)
 		return r;
 	snprintf(what, sizeof(what), "the selector matches %zu profile types; put one of them before the '{'", count);
@@ -201,7 +221,7 @@ static int check_known(struct query_scan *scan, struct store *store, struct erro
 		return error_nomem(err);
 	int r = is_known(scan, store, &known, err);
 	if (r == 0 && !known)
-		r = list_types(&all, store, types, &count, err);
+		r = list_types(&all, store, types, NULL, &count, err);
 	return r < 0 || known || count == 0 ? r : refuse(types, count, "unknown profile type; the server has", err);
 }
 
@@ -235,6 +255,7 @@ int query_only_type(struct store *store, const struct query *query, char ret[sta
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
 	struct query plain = *query;
+	bool certain[QUERY_TYPES_MAX] = {false};
 	size_t count = 0, found = 0, at = 0;
 	plain.frames_count = plain.call_site_count = 0;
 	if (!types)
@@ -243,10 +264,15 @@ int query_only_type(struct store *store, const struct query *query, char ret[sta
 	if (r == 0)
 		r = query_scan_join(&scan, store, NULL, 0, err);
 	if (r == 0)
-		r = list_types(&scan.select, store, types, &count, err);
+		r = list_types(&scan.select, store, types, certain, &count, err);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (certain[i] && found++ == 0)
+			at = i;
+	/* Only what lies around the range is read. */
 	for (size_t i = 0; r == 0 && i < count && found < 2; i++) {
-		bool has;
-		r = has_data(store, &scan.select, &types[i], &has, err);
+		bool has = false;
+		if (!certain[i])
+			r = has_data(store, &scan.select, &types[i], &has, err);
 		if (has && found++ == 0)
 			at = i;
 	}

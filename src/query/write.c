@@ -26,37 +26,52 @@ const char *query_kind_name(enum query_kind kind)
 
 /* ---- trees and tables of profiles ---- */
 
+static size_t last_type(const struct profile *profile)
+{
+	return profile->sample_type_count ? profile->sample_type_count - 1 : 0;
+}
+
 int query_build_flame(const struct profile *profile, size_t nodes_max, struct flame **ret, struct error *err)
 {
-	size_t type = profile->sample_type_count ? profile->sample_type_count - 1 : 0;
-	return flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, nodes_max, ret, err);
+	return flame_build_largest(profile, last_type(profile), FLAME_UNNAMED_BY_ADDRESS, nodes_max, ret, err);
 }
 
 int query_build_diff(const struct profile *profile, size_t nodes_max, struct diff **ret, struct error *err)
 {
-	size_t last = profile->sample_type_count ? profile->sample_type_count - 1 : 0;
-	return diff_build_types(profile, 0, last, nodes_max, ret, err);
+	return diff_build_types(profile, 0, last_type(profile), nodes_max, ret, err);
+}
+
+int query_build_table(const struct profile *profile, bool by_name, struct table *ret, struct error *err)
+{
+	return table_build_profile(profile, last_type(profile), FLAME_UNNAMED_BY_ADDRESS, by_name, ret, err);
+}
+
+int query_build_diff_table(const struct query_result *result, bool by_name, struct diff_table *ret, struct error *err)
+{
+	return diff_table_build_types(result->profile, 0, last_type(result->profile), result->relative, by_name, ret, err);
+}
+
+const char *query_profile_unit(const struct profile *profile)
+{
+	size_t last = last_type(profile);
+	return profile->sample_type_count ? profile_string(profile, profile->sample_types[last].unit) : "";
 }
 
 static int write_profile(const struct profile *profile, const struct query_write_options *options, struct json_writer *json,
 			 struct error *err)
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	int r = query_build_flame(profile, options->table ? 0 : options->nodes_max, &flame, err);
-	if (r < 0)
-		return r;
-	json_member_int(json, "total", flame->total);
-	if (!options->table) {
-		json_key(json, "flame");
-		flame_write_json(flame, json);
-		return 0;
-	}
 	_cleanup_(table_release) struct table table = {0};
-	r = table_build(flame, &table, err);
+	int r = options->table ? query_build_table(profile, false, &table, err)
+			       : query_build_flame(profile, options->nodes_max, &flame, err);
 	if (r < 0)
 		return r;
-	json_key(json, "functions");
-	table_write_json(&table, options->limit, json);
+	json_member_int(json, "total", flame ? flame->total : table.total);
+	json_key(json, flame ? "flame" : "functions");
+	if (flame)
+		flame_write_json(flame, json);
+	else
+		table_write_json(&table, options->limit, json);
 	return 0;
 }
 
@@ -64,25 +79,21 @@ static int write_diff(const struct query_result *result, const struct query_writ
 		      struct error *err)
 {
 	_cleanup_(diff_freep) struct diff *diff = NULL;
-	int r = query_build_diff(result->profile, options->table ? 0 : options->nodes_max, &diff, err);
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	int r = options->table ? query_build_diff_table(result, false, &table, err)
+			       : query_build_diff(result->profile, options->nodes_max, &diff, err);
 	if (r < 0)
 		return r;
 	json_member_int(json, "base_from_ms", result->base_from_ns / NS_PER_MS);
 	json_member_int(json, "base_to_ms", result->base_to_ns / NS_PER_MS);
 	json_member_bool(json, "relative", result->relative);
-	json_member_int(json, "base_total", diff->base_total);
-	json_member_int(json, "total", diff->tree->total);
-	if (!options->table) {
-		json_key(json, "diff");
+	json_member_int(json, "base_total", diff ? diff->base_total : table.base_total);
+	json_member_int(json, "total", diff ? diff->tree->total : table.total);
+	json_key(json, diff ? "diff" : "functions");
+	if (diff)
 		diff_write_json(diff, json);
-		return 0;
-	}
-	_cleanup_(diff_table_release) struct diff_table table = {0};
-	r = diff_table_build(diff, result->relative, &table, err);
-	if (r < 0)
-		return r;
-	json_key(json, "functions");
-	diff_table_write_json(&table, options->limit, json);
+	else
+		diff_table_write_json(&table, options->limit, json);
 	return 0;
 }
 
@@ -235,23 +246,17 @@ int query_write_json(const struct query_result *result, const struct query_stats
 static int text_profile(const struct profile *profile, const struct query_write_options *options, struct buffer *out,
 			struct error *err)
 {
-	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table table = {0};
-	int r = query_build_flame(profile, 0, &flame, err);
-	if (!r)
-		r = table_build_by_name(flame, &table, err);
-	return r < 0 ? r : table_write_text(&table, flame->unit, options->limit, out, err);
+	int r = query_build_table(profile, true, &table, err);
+	return r < 0 ? r : table_write_text(&table, query_profile_unit(profile), options->limit, out, err);
 }
 
 static int text_diff(const struct query_result *result, const struct query_write_options *options, struct buffer *out,
 		     struct error *err)
 {
-	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table table = {0};
-	int r = query_build_diff(result->profile, 0, &diff, err);
-	if (!r)
-		r = diff_table_build_by_name(diff, result->relative, &table, err);
-	return r < 0 ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);
+	int r = query_build_diff_table(result, true, &table, err);
+	return r < 0 ? r : diff_table_write_text(&table, query_profile_unit(result->profile), options->limit, out, err);
 }
 
 DEFINE_ORDER(compare_times, int64_t, ORDER(*a, *b));

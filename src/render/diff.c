@@ -390,9 +390,34 @@ int diff_table_build_by_name(const struct diff *diff, bool relative, struct diff
 	return build_table(diff, relative, true, ret, err);
 }
 
+int diff_table_build_types(const struct profile *profile, size_t base_type, size_t sample_type, bool relative, bool by_name,
+			   struct diff_table *ret, struct error *err)
+{
+	_cleanup_(table_release) struct table side = {0};
+	_cleanup_(mem_freep) struct diff_value *bases = NULL;
+	struct diff_table table = {.relative = relative};
+	int r = table_build_sides(profile, sample_type, &base_type, FLAME_UNNAMED_BY_ADDRESS, by_name, &side, &bases,
+				  &table.base_total, err);
+	if (r < 0)
+		return r;
+	table.total = side.total;
+	table.rows = mem_alloc_array(side.count, sizeof(*table.rows));
+	if (!table.rows)
+		return error_nomem(err);
+	for (; table.count < side.count; table.count++)
+		table.rows[table.count] =
+			(struct diff_row){side.rows[table.count], bases[table.count].self, bases[table.count].total};
+	table.texts = side.texts;
+	side.texts = (struct intern){0};
+	sort_array_by(table.rows, table.count, compare_rows, &table);
+	*ret = table;
+	return 0;
+}
+
 void diff_table_release(struct diff_table *table)
 {
 	mem_free(table->rows);
+	intern_release(&table->texts);
 	*table = (struct diff_table){0};
 }
 

@@ -44,12 +44,16 @@ struct diff_table {
 	size_t count;
 	int64_t base_total, total;
 	bool relative;
+	struct intern texts; /* of diff_table_build_types() */
 };
 /* relative: the change is that of shares: the new side is scaled to the base's total, where that is not 0. The rows' values are
  * the real ones. */
 int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err);
 /* One row a name, for text: see table_build_by_name(). */
 int diff_table_build_by_name(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err);
+/* Either of them, of two sample types of a profile and without a tree: see table_build_profile(). */
+int diff_table_build_types(const struct profile *profile, size_t base_type, size_t sample_type, bool relative, bool by_name,
+			   struct diff_table *ret, struct error *err);
 void diff_table_release(struct diff_table *table);
 /* new - base, scaled if the table is relative */
 int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t value);

@@ -108,6 +108,40 @@ static void test_table_by_name(void **state)
 	}
 }
 
+/* Without a tree, the table is the same. */
+static void test_table_of_types(void **state)
+{
+	(void)state;
+	const struct test_shape shape = {.binaries = 3, .functions = 4, .addresses = 2, .samples = 60, .depth = 6, .types = 2};
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		_cleanup_(profile_freep) struct profile *profile = NULL;
+		_cleanup_(diff_freep) struct diff *diff = NULL;
+		assert_int_equal(test_random_profile(seed, &shape, &profile, NULL), 0);
+		assert_int_equal(diff_build_types(profile, 1, 0, 0, &diff, NULL), 0);
+		for (unsigned i = 0; i < 4; i++) {
+			bool by_name = i & 1, relative = i & 2;
+			_cleanup_(diff_table_release) struct diff_table tree = {0};
+			_cleanup_(diff_table_release) struct diff_table table = {0};
+			int (*build)(const struct diff *, bool, struct diff_table *, struct error *) =
+				by_name ? diff_table_build_by_name : diff_table_build;
+			assert_int_equal(build(diff, relative, &tree, NULL), 0);
+			assert_int_equal(diff_table_build_types(profile, 1, 0, relative, by_name, &table, NULL), 0);
+			assert_int_equal(table.count, tree.count);
+			assert_int_equal(table.total, tree.total);
+			assert_int_equal(table.base_total, tree.base_total);
+			for (size_t k = 0; k < table.count; k++) {
+				const struct diff_row *a = &tree.rows[k], *b = &table.rows[k];
+				assert_string_equal(b->now.name, a->now.name);
+				assert_int_equal(b->now.self, a->now.self);
+				assert_int_equal(b->now.total, a->now.total);
+				assert_int_equal(b->base_self, a->base_self);
+				assert_int_equal(b->base_total, a->base_total);
+				assert_int_equal(b->now.line, a->now.line);
+			}
+		}
+	}
+}
+
 /* Of two sides, one of which knows only lines of samples, the smaller line: that of the declaration. */
 static void test_lines(void **state)
 {
@@ -260,6 +294,7 @@ int main(void)
 		cmocka_unit_test(test_nodes_of_both_sides),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_table_by_name),
+		cmocka_unit_test(test_table_of_types),
 		cmocka_unit_test(test_relative),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_empty_sides),

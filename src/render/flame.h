@@ -85,9 +85,11 @@ int render_shorten_names(struct profile *profile, struct error *err);
 void flame_write_json(const struct flame *flame, struct json_writer *json);
 /* The same without strings and nodes: {"type", "unit", "total", "samples", "trimmed", "binaries"}; they are appended to out by
  * flame_write_columns(), in the layout that flame_columns.c describes: about 4 bytes a node and as much memory again while it
- * is written. The nodes must have their depths, as those of flame_build() do. -ENOMEM; -E2BIG when out is full. */
+ * is written; with `drain`, as a json_writer has it, they need not be held as a whole (otherwise NULL). The nodes must have
+ * their depths, as those of flame_build() do. -ENOMEM; -E2BIG when out is full. */
 void flame_write_head_json(const struct flame *flame, struct json_writer *json);
-int flame_write_columns(const struct flame *flame, struct buffer *out, struct error *err);
+int flame_write_columns(const struct flame *flame, struct buffer *out, int (*drain)(void *context), void *context,
+			struct error *err);
 
 /* One row a function (name, file, binary): self, and total counted once a stack even when the function recurses. */
 struct table_row {
@@ -101,11 +103,18 @@ struct table {
 	struct table_row *rows; /* by falling self, then total, then name */
 	size_t count;
 	int64_t total;
+	uint64_t sample_count; /* samples whose value is not zero; of table_build_profile() */
+	struct intern texts;   /* likewise: names of frames without a function, and of binaries */
 };
 int table_build(const struct flame *flame, struct table *ret, struct error *err);
 /* One row a name, as `go tool pprof -top` has them, for a text that shows neither file nor binary: _start of a program and of
  * its dynamic linker are one. file, binary, line and frame_type are those of one of them. */
 int table_build_by_name(const struct flame *flame, struct table *ret, struct error *err);
+/* The same of a profile (0 of its sample types = no rows), without a tree, in memory that depends on functions and not on
+ * stacks (table_build.c). Texts live as long as the table and the profile. Where frames of one function differ in their type,
+ * the row has the highest. */
+int table_build_profile(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, bool by_name,
+			struct table *ret, struct error *err);
 void table_release(struct table *table);
 void table_write_json(const struct table *table, size_t limit, struct json_writer *json);
 
@@ -116,8 +125,10 @@ void render_format_value(int64_t value, const char *unit, char *out, size_t size
 
 struct svg_options {
 	const char *title;
-	unsigned width_px; /* 0 = 1200 */
-	bool icicle;	   /* root on top; default flame, root at the bottom */
+	unsigned width_px;	     /* 0 = 1200 */
+	bool icicle;		     /* root on top; default flame, root at the bottom */
+	int (*drain)(void *context); /* as of a json_writer: the file need not be held as a whole; NULL */
+	void *context;
 };
 /* A standalone file: no requests, names escaped, hover titles, a little script for zoom (click) and search; nodes narrower than
  * 0.1 px are left out and counted in the subtitle. */

@@ -19,8 +19,10 @@
  * made.
  *
  * A stack has one place at a time: it is in the list of one node, waiting at one of the lines of its location (the outermost
- * first; 0 is the innermost, where the stack ends), and moves to a child when that node is expanded. All that this needs to
- * know of a stack is one half of a cache line, and the stacks below one stack are next to each other.
+ * first; 0 is the innermost, where the stack ends), and moves to a child when that node is expanded. Most stacks of a trie are
+ * the only child of their parent, which has no value of its own, and were added right after it: such a run has one place, too,
+ * and goes down from stack to stack. So what is kept is as much as there are samples, not as there are stacks: of one it is
+ * half a cache line, and those below one stack are next to each other.
  */
 #include <assert.h>
 #include <errno.h>
@@ -35,42 +37,33 @@
 #include "base/sum.h"
 #include "base/text.h"
 #include "render/flame_int.h"
+#include "render/frame_set.h"
 #include "render/units.h"
 
-/* The key of siblings. */
-struct frame {
-	uint32_t name;	 /* string of the profile, or TEXT | string of builder.texts */
-	uint32_t file;	 /* string of the profile */
-	uint32_t binary; /* string of builder.texts */
-	uint32_t type;
-};
-#define TEXT 0x80000000u
-
-/* Where a frame's function is in its file: as declared, or the smallest line that was seen of it; 0 = unknown. No part of what
- * tells siblings apart: the same function has no line in one binary and one in another. */
-struct place_in_file {
-	uint32_t declared, smallest;
-};
-
-/* A stack that has a value, or one above it has. */
+/* A run of stacks that have a value, or one above them has: `stack`, where it waits, to `last`, each the parent of the next
+ * entry of the profile, its only child, and without a value of its own but for the last. */
 struct slot {
-	uint32_t location, line;
-	uint32_t child_first, child_count; /* slots */
+	uint32_t stack, last;
+	uint32_t line;			   /* of the location of `stack` */
 	uint32_t next;			   /* in the list that it is in: slot + 1, 0 = the last */
+	uint32_t child_first, child_count; /* slots */
 	int64_t total;
-} __attribute__((packed, aligned(4)));
+};
 
 struct node {
 	uint32_t parent, frame;
 	uint32_t depth : 30;
 	bool inlined : 1, expanded : 1;
 	union {
-		uint32_t members;     /* slot + 1, 0 = none; before it is expanded */
-		uint32_t child_first; /* and afterwards */
+		uint32_t members; /* slot + 1, 0 = none; before it is expanded */
+		uint32_t branch;  /* and afterwards */
 	};
-	uint32_t child_count;
-	int64_t total, self;
-	int64_t base_total, base_self; /* 0 if nothing is compared */
+	int64_t total, base_total; /* 0 if nothing is compared */
+};
+/* What a node that is expanded has besides; many more are only met. */
+struct branch {
+	uint32_t child_first, child_count;
+	int64_t self, base_self;
 };
 
 struct place {
@@ -85,7 +78,6 @@ struct waiting {
 struct builder {
 	const struct profile *profile;
 	struct flame *flame;
-	enum flame_unnamed unnamed;
 	bool by_name; /* flame_build_by_name() */
 	bool has_base;
 	size_t base_type; /* sample type */
@@ -94,22 +86,14 @@ struct builder {
 	int64_t *slot_selfs, *slot_base_selfs; /* by slot, where they are not what is left of totals: keep_selfs(); else NULL */
 	struct diff_value *bases;	       /* by node of the result, likewise */
 	uint32_t root;			       /* slot of the empty stack */
-	/* Frames, made when they are met */
-	struct frame *frames;
-	struct place *places;
-	struct place_in_file *lines;
-	size_t frame_count, frame_capacity, place_capacity, line_capacity;
-	struct index32 frame_index;
-	struct intern texts;
-	uint32_t *line_frames, *location_frames; /* by line, by location without lines; + 1 */
-	struct site {
-		uint32_t line_first, line_count;
-	} * sites;		    /* by location: what is needed of it all the time */
-	uint32_t *location_texts;   /* by location: name made of its address; + 1 */
-	uint32_t *mapping_binaries; /* by mapping: string of texts, + 1 */
+	struct frame_set frames;
+	struct place *places; /* by frame */
+	size_t place_count, place_capacity;
 	/* Nodes */
 	struct node *nodes;
-	size_t node_count, node_capacity;
+	struct branch *branches;
+	struct branch making; /* of the node that is being expanded */
+	size_t node_count, node_capacity, branch_count, branch_capacity;
 	struct waiting *heap; /* or a plain stack, when there is no limit */
 	size_t heap_count, heap_capacity;
 	/* Strings of the profile and of texts in the flame; + 1 */
@@ -121,177 +105,34 @@ struct builder {
 
 static void builder_release(struct builder *b)
 {
-	void *arrays[] = {b->slots,	   b->sites,	       b->frames,	    b->places,	      b->lines,
-			  b->line_frames,  b->location_frames, b->location_texts,   b->nodes,	      b->heap,
-			  b->string_ids,   b->text_ids,	       b->mapping_binaries, b->slot_of_stack, b->end_of_slot,
-			  b->rest_of_slot, b->place_of_node,   b->rest_of_node,	    b->slot_bases,    b->bases,
-			  b->slot_selfs,   b->slot_base_selfs};
+	void *arrays[] = {b->slots,	 b->places,	   b->nodes,	   b->branches,	      b->heap,		b->string_ids,
+			  b->text_ids,	 b->slot_of_stack, b->end_of_slot, b->rest_of_slot,   b->place_of_node, b->rest_of_node,
+			  b->slot_bases, b->bases,	   b->slot_selfs,  b->slot_base_selfs};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		mem_free(arrays[i]);
-	index32_release(&b->frame_index);
-	intern_release(&b->texts);
+	frame_set_release(&b->frames);
 }
 
 static int builder_init(struct builder *b, const struct profile *profile, struct flame *flame, enum flame_unnamed unnamed,
-			struct error *err)
+			bool by_name, struct error *err)
 {
-	*b = (struct builder){.profile = profile, .flame = flame, .unnamed = unnamed};
-	if (intern_init(&b->texts, LIMIT_PROFILE_STRING_BYTES) < 0)
-		return error_nomem(err);
-	b->sites = mem_alloc_array(profile->location_count, sizeof(*b->sites));
-	b->line_frames = mem_zalloc_array(profile->line_count + 1, sizeof(uint32_t));
-	b->location_frames = mem_zalloc_array(profile->location_count, sizeof(uint32_t));
-	b->location_texts = mem_zalloc_array(profile->location_count, sizeof(uint32_t));
-	b->mapping_binaries = mem_zalloc_array(profile->mapping_count, sizeof(uint32_t));
-	b->string_ids = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
-	if (!b->sites || !b->line_frames || !b->location_frames || !b->location_texts || !b->mapping_binaries || !b->string_ids)
-		return error_nomem(err);
-	for (size_t i = 0; i < profile->location_count; i++)
-		b->sites[i] = (struct site){profile->locations[i].line_first, profile->locations[i].line_count};
-	return 0;
-}
-
-/* ---- frames ---- */
-
-static int add_text(struct intern *strings, const void *data, size_t len, uint32_t *ret, struct error *err)
-{
-	int r = intern_add(strings, data, len, ret);
-	if (r == -E2BIG)
-		return error_set(err, r, "the names in the flame graph have more than %zu bytes, the limit",
-				 strings->arena.max_bytes);
-	return r < 0 ? error_nomem(err) : 0;
-}
-
-static int take_binary(struct builder *b, uint32_t mapping, uint32_t *ret, struct error *err)
-{
-	if (b->mapping_binaries[mapping] == 0) {
-		struct bytes name = text_binary_name(profile_string_bytes(b->profile, b->profile->mappings[mapping].file_name));
-		int r = add_text(&b->texts, name.data, name.len, ret, err);
-		if (r < 0)
-			return r;
-		b->mapping_binaries[mapping] = *ret + 1;
-	}
-	*ret = b->mapping_binaries[mapping] - 1;
-	return 0;
-}
-
-/* "BINARY+0xOFFSET", or "0xADDRESS" without a binary; "[BINARY]" or "<unknown>" when addresses do not matter. */
-static int write_address(const struct builder *b, uint32_t location, struct bytes binary, struct buffer *out)
-{
-	int len = (int)binary.len;
-	if (b->unnamed == FLAME_UNNAMED_BY_BINARY)
-		return len == 0		       ? buffer_append_string(out, "<unknown>")
-		       : binary.data[0] == '[' ? buffer_append(out, binary.data, binary.len)
-					       : buffer_printf(out, "[%.*s]", len, (const char *)binary.data);
-	if (len == 0)
-		return buffer_printf(out, "0x%" PRIx64, b->profile->locations[location].address);
-	return buffer_printf(out, "%.*s+0x%" PRIx64, len, (const char *)binary.data,
-			     profile_location_file_offset(b->profile, location));
-}
-
-/* A function may have the very name that is made up here; they are one, then. */
-static int take_address(struct builder *b, uint32_t location, uint32_t binary, uint32_t *ret, struct error *err)
-{
-	if (b->location_texts[location] == 0) {
-		_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
-		uint32_t id;
-		if (write_address(b, location, intern_get(&b->texts, binary), &text) < 0)
-			return error_nomem(err);
-		if (!intern_find(&b->profile->strings, text.data, text.len, &id)) {
-			int r = add_text(&b->texts, text.data, text.len, &id, err);
-			if (r < 0)
-				return r;
-			id |= TEXT;
-		}
-		b->location_texts[location] = id + 1;
-	}
-	*ret = b->location_texts[location] - 1;
-	return 0;
-}
-
-static int intern_frame(struct builder *b, const struct frame *frame, uint32_t *ret, struct error *err)
-{
-	uint64_t hash =
-		hash64_mix((uint64_t)frame->name << 32 | frame->file) ^ hash64_mix((uint64_t)frame->binary << 3 | frame->type);
-	for (size_t at = index32_first(&b->frame_index, hash); index32_at(&b->frame_index, hash, &at, ret); at++)
-		if (memcmp(&b->frames[*ret], frame, sizeof(*frame)) == 0)
-			return 0;
-	if (array_reserve(&b->frames, &b->frame_capacity, b->frame_count + 1, TEXT) < 0 ||
-	    array_reserve(&b->places, &b->place_capacity, b->frame_count + 1, TEXT) < 0 ||
-	    array_reserve(&b->lines, &b->line_capacity, b->frame_count + 1, TEXT) < 0 ||
-	    index32_add(&b->frame_index, hash, (uint32_t)b->frame_count) < 0)
-		return error_nomem(err);
-	*ret = (uint32_t)b->frame_count++;
-	b->frames[*ret] = *frame;
-	b->places[*ret] = (struct place){0};
-	b->lines[*ret] = (struct place_in_file){0};
-	return 0;
-}
-
-static void take_smaller(uint32_t *line, int64_t other)
-{
-	if (other > 0 && other <= INT32_MAX && (*line == 0 || other < *line))
-		*line = (uint32_t)other;
-}
-
-/* The frame of one line of a location, or of the location itself when `line` is NULL. */
-static int make_frame(struct builder *b, uint32_t location, const struct profile_line *line, uint32_t *ret, struct error *err)
-{
-	const struct profile *profile = b->profile;
-	struct frame frame = {.type = profile->locations[location].frame_type & 7};
-	int r = take_binary(b, profile->locations[location].mapping, &frame.binary, err);
+	*b = (struct builder){.profile = profile, .flame = flame, .by_name = by_name};
+	int r = frame_set_init(&b->frames, profile, unnamed, by_name, err);
 	if (r < 0)
 		return r;
-	if (frame.type == PROFILE_FRAME_UNKNOWN && bytes_start_with(intern_get(&b->texts, frame.binary), "[kernel"))
-		frame.type = PROFILE_FRAME_KERNEL;
-	if (line) {
-		const struct profile_function *function = &profile->functions[line->function];
-		frame.name = function->name ? function->name : function->system_name;
-		frame.file = function->file_name;
-	}
-	if (frame.name == 0)
-		r = take_address(b, location, frame.binary, &frame.name, err);
-	if (b->by_name)
-		frame = (struct frame){.name = frame.name};
-	if (r == 0)
-		r = intern_frame(b, &frame, ret, err);
-	if (r == 0 && line) {
-		take_smaller(&b->lines[*ret].declared, profile->functions[line->function].start_line);
-		take_smaller(&b->lines[*ret].smallest, line->line);
-	}
-	return r;
-}
-
-/* The frame at which a stack waits. */
-static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret, struct error *err)
-{
-	struct site site = b->sites[slot->location];
-	uint32_t *known = site.line_count ? &b->line_frames[site.line_first + slot->line] : &b->location_frames[slot->location];
-	if (*known == 0) {
-		const struct profile_line *line = site.line_count ? &b->profile->lines[site.line_first + slot->line] : NULL;
-		int r = make_frame(b, slot->location, line, ret, err);
-		if (r < 0)
-			return r;
-		*known = *ret + 1;
-	}
-	*ret = *known - 1;
-	return 0;
+	b->string_ids = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
+	return b->string_ids ? 0 : error_nomem(err);
 }
 
 /* ---- stacks ---- */
 
-/* By stack: what it and those below it come to; and USED, with how many of its children are used, and later its slot. */
-struct sums {
-	int64_t *totals;
-	uint32_t *children;
-};
-#define USED 0x80000000u
-
-static void sums_release(struct sums *sums)
-{
-	mem_free(sums->totals);
-	mem_free(sums->children);
-}
+/* By stack: how many of its children are used, then where the slots of its children end and begin, then its slot; all with
+ * USED, if it is. */
+#define USED	  0x80000000u
+#define HAS_VALUE 0x40000000u
+#define GOES_ON	  0x40000000u /* from then on: the run does, with the next stack */
+#define COUNT	  0x3fffffffu
+static_assert(LIMIT_PROFILE_ENTITIES <= COUNT);
 
 /* The value of a sample that counts. */
 static int64_t value_of(const struct builder *b, size_t sample, size_t type)
@@ -300,67 +141,71 @@ static int64_t value_of(const struct builder *b, size_t sample, size_t type)
 	return b->by_name && value < 0 ? 0 : value;
 }
 
-static void mark_stacks(struct builder *b, size_t sample_type, struct sums *sums)
+static void mark_stacks(struct builder *b, size_t sample_type, uint32_t *marks)
 {
 	const struct profile *profile = b->profile;
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		bool has_value = value_of(b, i, sample_type) != 0;
 		b->flame->sample_count += has_value;
 		if (has_value || (b->has_base && value_of(b, i, b->base_type) != 0))
-			sums->children[profile->samples[i].stack] |= USED;
+			marks[profile->samples[i].stack] |= USED | HAS_VALUE;
 	}
 	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();) {
-		uint32_t *parent = &sums->children[profile->stacks[i].parent];
+		uint32_t *parent = &marks[profile->stacks[i].parent];
 		assert(profile->stacks[i].parent < i);
-		if (sums->children[i] & USED)
+		if (marks[i] & USED)
 			*parent = (*parent + 1) | USED;
 	}
 }
 
-static void sum_stacks(const struct builder *b, size_t sample_type, struct sums *sums)
+/* Marks become where the slots of a stack's children end. Returns how many slots there are. */
+static uint32_t count_slots(const struct profile *profile, uint32_t *marks)
 {
-	const struct profile *profile = b->profile;
-	for (size_t i = 0; i < profile->sample_count; i++)
-		sum_to(&sums->totals[profile->samples[i].stack], value_of(b, i, sample_type));
-	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();)
-		sum_to(&sums->totals[profile->stacks[i].parent], sums->totals[i]);
+	uint32_t end = 0;
+	for (size_t i = 0; i < profile->stack_count; i++) {
+		bool goes_on = i > 0 && (marks[i] & ~USED) == 1 && i + 1 < profile->stack_count && (marks[i + 1] & USED) &&
+			       profile->stacks[i + 1].parent == i;
+		end += goes_on ? 0 : marks[i] & COUNT;
+		marks[i] = end | (marks[i] & USED) | (goes_on ? GOES_ON : 0);
+	}
+	return end;
 }
 
 /*
- * The slots of one stack's children are next to each other, in the order of stacks otherwise: sums.children becomes where they
- * end, and as slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are
- * all placed when i is, and so are those of the stack behind it, whose first is the end of i's. From then on it is i's slot.
+ * The slots of one stack's children are next to each other, in the order of stacks otherwise: marks are where they end, and as
+ * slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are all placed
+ * when i is, and so are those of the stack behind it, whose first is the end of i's. From then on the mark of a run's last
+ * stack is its slot.
  */
-static int make_slots(struct builder *b, struct sums *sums, struct error *err)
+static int make_slots(struct builder *b, uint32_t *marks, struct error *err)
 {
 	const struct profile *profile = b->profile;
-	uint32_t end = 0;
-	for (size_t i = 0; i < profile->stack_count; i++) {
-		end += sums->children[i] & ~USED;
-		sums->children[i] = end | (sums->children[i] & USED);
-	}
+	uint32_t end = count_slots(profile, marks);
 	b->slots = mem_alloc_array((size_t)end + 1, sizeof(*b->slots));
 	if (!b->slots)
 		return error_nomem(err);
-	uint32_t first, last = end;
-	for (size_t i = profile->stack_count; i-- > 0; last = first) {
-		bool used = sums->children[i] & USED;
-		first = sums->children[i] & ~USED;
-		struct slot slot = {.location = profile->stacks[i].location,
-				    .child_first = first,
-				    .child_count = last - first,
-				    .total = sums->totals[i]};
-		uint32_t at = end; /* of the empty stack */
+	struct slot run = {0};
+	for (uint32_t i = (uint32_t)profile->stack_count, last = end; i-- > 0;) {
+		bool used = marks[i] & USED, goes_on = marks[i] & GOES_ON;
+		uint32_t first = marks[i] & COUNT, count = last - first, at = end; /* of the empty stack */
+		last = first;
 		if (budget_poll())
 			return error_nomem(err);
 		if (i > 0 && !used)
 			continue;
+		if (goes_on)
+			marks[i] = 0;
+		else
+			run = (struct slot){.last = i, .child_first = first, .child_count = count};
+		if (i > 1 && marks[i - 1] & GOES_ON)
+			continue;
 		if (i > 0) /* it has a child, so it is used */
-			at = --sums->children[profile->stacks[i].parent] & ~USED;
-		b->slots[at] = slot;
-		sums->children[i] = at | USED;
+			at = --marks[profile->stacks[i].parent] & COUNT;
+		run.stack = i;
+		b->slots[at] = run;
+		marks[run.last] = at | USED;
 		if (b->slot_of_stack)
-			b->slot_of_stack[i] = at + 1;
+			b->slot_of_stack[run.last] = at + 1;
 	}
 	b->root = end;
 	if (!b->slot_of_stack)
@@ -370,60 +215,76 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 	return b->end_of_slot && b->rest_of_slot ? 0 : error_nomem(err);
 }
 
+/* One of the sums of slots: theirs, or those of the base. */
+static int64_t *total_of(struct builder *b, bool base, uint32_t slot)
+{
+	return base ? &b->slot_bases[slot] : &b->slots[slot].total;
+}
+
+static void sum_slots(struct builder *b, size_t type, bool base, const uint32_t *marks)
+{
+	const struct profile *profile = b->profile;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		int64_t value = value_of(b, i, type);
+		if (value)
+			sum_to(total_of(b, base, marks[profile->samples[i].stack] & COUNT), value);
+	}
+	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();) {
+		uint32_t slot = marks[i] & COUNT;
+		if (!(marks[i] & USED)) /* or in the middle of a run */
+			continue;
+		uint32_t parent = marks[profile->stacks[b->slots[slot].stack].parent] & COUNT;
+		sum_to(total_of(b, base, parent), *total_of(b, base, slot));
+	}
+}
+
 /*
  * What is a stack's own is what is left of its total without its children, unless a sum stopped at a limit: those cannot be
  * taken apart, so there, and hardly anywhere is one, what is their own is summed by slot.
  */
-static int keep_selfs(const struct builder *b, size_t sample_type, const struct sums *sums, int64_t **ret, struct error *err)
+static int keep_selfs(struct builder *b, size_t type, bool base, const uint32_t *marks, int64_t **ret, struct error *err)
 {
 	const struct profile *profile = b->profile;
-	size_t full = 0;
-	while (full < profile->stack_count && !sum_is_full(sums->totals[full]))
+	uint32_t full = 0;
+	while (full <= b->root && !sum_is_full(*total_of(b, base, full)))
 		full++;
-	if (full == profile->stack_count)
+	if (full > b->root)
 		return 0;
 	*ret = mem_zalloc_array((size_t)b->root + 1, sizeof(**ret));
 	if (!*ret)
 		return error_nomem(err);
 	for (size_t i = 0; i < profile->sample_count; i++) {
-		uint32_t slot = sums->children[profile->samples[i].stack];
-		if (slot & USED)
-			sum_to(&(*ret)[slot & ~USED], value_of(b, i, sample_type));
+		int64_t value = value_of(b, i, type);
+		if (value)
+			sum_to(&(*ret)[marks[profile->samples[i].stack] & COUNT], value);
 	}
 	return 0;
 }
 
-/* The second sum of each slot, by way of the memory that the first took. */
-static int sum_base(struct builder *b, bool empty, struct sums *sums, struct error *err)
+static int sum_side(struct builder *b, size_t type, bool base, const uint32_t *marks, int64_t **ret_selfs, struct error *err)
 {
-	size_t count = b->profile->stack_count;
-	b->slot_bases = mem_alloc_array((size_t)b->root + 1, sizeof(*b->slot_bases));
-	if (!b->slot_bases)
-		return error_nomem(err);
-	memset(sums->totals, 0, count * sizeof(*sums->totals));
-	if (!empty)
-		sum_stacks(b, b->base_type, sums);
-	for (size_t i = 0; i < count; i++)
-		if (sums->children[i] & USED)
-			b->slot_bases[sums->children[i] & ~USED] = sums->totals[i];
-	return keep_selfs(b, b->base_type, sums, &b->slot_base_selfs, err);
+	sum_slots(b, type, base, marks);
+	return keep_selfs(b, type, base, marks, ret_selfs, err);
 }
 
 static int read_stacks(struct builder *b, size_t sample_type, bool empty, struct error *err)
 {
-	size_t count = b->profile->stack_count;
-	_cleanup_(sums_release) struct sums sums = {.totals = mem_zalloc_array(count, sizeof(*sums.totals)),
-						    .children = mem_zalloc_array(count, sizeof(*sums.children))};
-	if (!sums.totals || !sums.children)
+	_cleanup_(mem_freep) uint32_t *marks = mem_zalloc_array(b->profile->stack_count, sizeof(*marks));
+	if (!marks)
 		return error_nomem(err);
-	if (!empty) {
-		mark_stacks(b, sample_type, &sums);
-		sum_stacks(b, sample_type, &sums);
-	}
-	int r = make_slots(b, &sums, err);
-	if (!r)
-		r = keep_selfs(b, sample_type, &sums, &b->slot_selfs, err);
-	return r < 0 || !b->has_base ? r : sum_base(b, empty, &sums, err);
+	if (!empty)
+		mark_stacks(b, sample_type, marks);
+	int r = make_slots(b, marks, err);
+	if (r < 0)
+		return r;
+	b->slot_bases = b->has_base ? mem_zalloc_array((size_t)b->root + 1, sizeof(*b->slot_bases)) : NULL;
+	if (b->has_base && !b->slot_bases)
+		return error_nomem(err);
+	if (!empty)
+		r = sum_side(b, sample_type, false, marks, &b->slot_selfs, err);
+	if (!r && !empty && b->has_base)
+		r = sum_side(b, b->base_type, true, marks, &b->slot_base_selfs, err);
+	return r;
 }
 
 /* ---- nodes ---- */
@@ -440,12 +301,33 @@ static int new_node(struct builder *b, struct node node, uint32_t *ret, struct e
 	return 0;
 }
 
-/* Moves a stack to the child of `parent` that belongs to the frame it waits at. */
+/* Has a slot wait at the outermost line of a stack of its run. */
+static void go_to(const struct builder *b, struct slot *slot, uint32_t stack)
+{
+	uint32_t lines = frame_set_line_count(&b->frames, stack);
+	slot->stack = stack;
+	slot->line = lines ? lines - 1 : 0;
+}
+
+static int reserve_places(struct builder *b, struct error *err)
+{
+	if (b->place_count == b->frames.count)
+		return 0;
+	if (array_reserve(&b->places, &b->place_capacity, b->frames.count, FRAME_TEXT) < 0)
+		return error_nomem(err);
+	while (b->place_count < b->frames.count)
+		b->places[b->place_count++] = (struct place){0};
+	return 0;
+}
+
+/* Moves a run to the child of `parent` that belongs to the frame it waits at. */
 static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct error *err)
 {
 	struct slot *slot = &b->slots[id];
 	uint32_t frame = 0, child_id;
-	int r = take_frame(b, slot, &frame, err);
+	int r = frame_set_take(&b->frames, b->profile->stacks[slot->stack].location, slot->line, &frame, err);
+	if (!r)
+		r = reserve_places(b, err);
 	if (r < 0)
 		return r;
 	struct place *place = &b->places[frame];
@@ -457,7 +339,7 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 		*place = (struct place){parent + 1, child_id};
 	}
 	struct node *child = &b->nodes[place->child];
-	child->inlined &= slot->line + 1 < b->sites[slot->location].line_count;
+	child->inlined &= slot->line + 1 < frame_set_line_count(&b->frames, slot->stack);
 	sum_to(&child->total, slot->total);
 	if (b->slot_bases)
 		sum_to(&child->base_total, b->slot_bases[id]);
@@ -466,7 +348,7 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 	return 0;
 }
 
-/* A stack ends in this node: those that go on are dealt out. */
+/* A run ends in this node: those that go on from there are dealt out. */
 static int deal_out_children(struct builder *b, uint32_t node, const struct slot *stack, struct error *err)
 {
 	size_t at = (size_t)(stack - b->slots);
@@ -474,23 +356,21 @@ static int deal_out_children(struct builder *b, uint32_t node, const struct slot
 	if (b->end_of_slot)
 		b->end_of_slot[at] = node + 1;
 	for (uint32_t i = stack->child_first, end = i + stack->child_count; i < end; i++) {
-		uint32_t lines = b->sites[b->slots[i].location].line_count;
-		b->slots[i].line = lines ? lines - 1 : 0;
+		go_to(b, &b->slots[i], b->slots[i].stack);
 		self = sum_difference(self, b->slots[i].total);
 		base_self = sum_difference(base_self, b->slot_bases ? b->slot_bases[i] : 0);
 		int r = deal_out(b, node, i, err);
 		if (r < 0)
 			return r;
 	}
-	sum_to(&b->nodes[node].self, b->slot_selfs ? b->slot_selfs[at] : self);
-	sum_to(&b->nodes[node].base_self, b->slot_base_selfs ? b->slot_base_selfs[at] : base_self);
+	sum_to(&b->making.self, b->slot_selfs ? b->slot_selfs[at] : self);
+	sum_to(&b->making.base_self, b->slot_base_selfs ? b->slot_base_selfs[at] : base_self);
 	return 0;
 }
 
 static struct bytes frame_name(const struct builder *b, uint32_t frame)
 {
-	uint32_t name = b->frames[frame].name;
-	return name & TEXT ? intern_get(&b->texts, name & ~TEXT) : intern_get(&b->profile->strings, name);
+	return frame_set_text(&b->frames, b->frames.frames[frame].name);
 }
 
 /* Of both sides, by which siblings are ordered. */
@@ -523,28 +403,31 @@ static void sort_siblings(struct builder *b, struct node *nodes, size_t count)
 
 static int expand(struct builder *b, uint32_t id, struct error *err)
 {
-	uint32_t first = (uint32_t)b->node_count, member = b->nodes[id].members;
+	uint32_t member = b->nodes[id].members;
 	int r = 0;
+	if (array_reserve(&b->branches, &b->branch_capacity, b->branch_count + 1, FLAME_NODES_MAX) < 0)
+		return error_nomem(err);
+	b->making = (struct branch){.child_first = (uint32_t)b->node_count};
 	while (member && r == 0) {
 		if (budget_poll())
 			return error_nomem(err);
 		struct slot *slot = &b->slots[member - 1];
 		uint32_t next = slot->next;
-		if (slot->line == 0) {
-			r = deal_out_children(b, id, slot, err);
-		} else {
+		bool ends = slot->line == 0 && slot->stack == slot->last;
+		if (slot->line > 0)
 			slot->line--;
-			r = deal_out(b, id, member - 1, err);
-		}
+		else if (!ends)
+			go_to(b, slot, slot->stack + 1);
+		r = ends ? deal_out_children(b, id, slot, err) : deal_out(b, id, member - 1, err);
 		member = next;
 	}
 	if (r < 0)
 		return r;
-	struct node *node = &b->nodes[id];
-	node->expanded = true;
-	node->child_first = first;
-	node->child_count = (uint32_t)b->node_count - first;
-	sort_siblings(b, &b->nodes[first], node->child_count);
+	b->making.child_count = (uint32_t)b->node_count - b->making.child_first;
+	b->nodes[id].expanded = true;
+	b->nodes[id].branch = (uint32_t)b->branch_count;
+	b->branches[b->branch_count++] = b->making;
+	sort_siblings(b, &b->nodes[b->making.child_first], b->making.child_count);
 	return 0;
 }
 
@@ -603,8 +486,10 @@ static size_t nodes_bound(const struct builder *b)
 {
 	size_t bound = 1;
 	for (uint32_t i = 0; i < b->root; i++) {
-		uint32_t lines = b->sites[b->slots[i].location].line_count;
-		bound += lines ? lines : 1;
+		for (uint32_t stack = b->slots[i].stack; stack <= b->slots[i].last; stack++) {
+			uint32_t lines = frame_set_line_count(&b->frames, stack);
+			bound += lines ? lines : 1;
+		}
 	}
 	return bound;
 }
@@ -628,7 +513,8 @@ static bool is_short(const struct builder *b, size_t expanded)
 /* Whether the tree can be shown whole, and there is memory for it. */
 static bool is_small(const struct builder *b, size_t nodes_max)
 {
-	size_t bound = nodes_bound(b), node = 2 * (sizeof(struct node) + sizeof(struct waiting)) + RESULT_BYTES;
+	size_t bound = nodes_bound(b),
+	       node = 2 * (sizeof(struct node) + sizeof(struct branch) + sizeof(struct waiting)) + RESULT_BYTES;
 	return bound <= nodes_max && bound < budget_left() / node;
 }
 
@@ -638,8 +524,8 @@ static bool take_back(struct builder *b, uint32_t id, size_t node_count)
 	if (b->slot_of_stack || !budget_forgive())
 		return false;
 	b->node_count = node_count;
+	b->branch_count -= b->nodes[id].expanded;
 	b->nodes[id].expanded = false;
-	b->nodes[id].self = b->nodes[id].base_self = 0;
 	return true;
 }
 
@@ -649,14 +535,14 @@ static int grow_node(struct builder *b, uint32_t id, bool by_size, struct error 
 	int r = expand(b, id, err);
 	if (r < 0)
 		return r;
-	const struct node *node = &b->nodes[id];
-	if (array_reserve(&b->heap, &b->heap_capacity, b->heap_count + node->child_count, FLAME_NODES_MAX) < 0)
+	const struct branch *branch = &b->making;
+	if (array_reserve(&b->heap, &b->heap_capacity, b->heap_count + branch->child_count, FLAME_NODES_MAX) < 0)
 		return error_nomem(err);
-	for (uint32_t i = node->child_count; i-- > 0;) {
+	for (uint32_t i = branch->child_count; i-- > 0;) {
 		if (by_size)
-			heap_push(b, node->child_first + i);
+			heap_push(b, branch->child_first + i);
 		else
-			b->heap[b->heap_count++].node = node->child_first + i;
+			b->heap[b->heap_count++].node = branch->child_first + i;
 	}
 	return 0;
 }
@@ -694,11 +580,9 @@ static int grow(struct builder *b, size_t nodes_max, struct error *err)
 
 static int take_string(struct builder *b, uint32_t id, uint32_t *ret, struct error *err)
 {
-	bool text = id & TEXT;
-	uint32_t *known = text ? &b->text_ids[id & ~TEXT] : &b->string_ids[id];
+	uint32_t *known = id & FRAME_TEXT ? &b->text_ids[id & ~FRAME_TEXT] : &b->string_ids[id];
 	if (*known == 0) {
-		struct bytes bytes = text ? intern_get(&b->texts, id & ~TEXT) : intern_get(&b->profile->strings, id);
-		int r = add_text(&b->flame->strings, bytes.data, bytes.len, ret, err);
+		int r = frame_set_add_text(&b->flame->strings, frame_set_text(&b->frames, id), ret, err);
 		if (r < 0)
 			return r;
 		*known = *ret + 1;
@@ -714,23 +598,27 @@ static struct flame_node *add_result(struct builder *b, int64_t base_total, int6
 	return &b->flame->nodes[b->flame->count++];
 }
 
+static const struct branch *branch_of(const struct builder *b, const struct node *node)
+{
+	return &b->branches[node->branch];
+}
+
 static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct error *err)
 {
 	const struct node *node = &b->nodes[id];
-	const struct frame *frame = &b->frames[node->frame];
-	struct place_in_file line = b->lines[node->frame];
-	struct flame_node *out = add_result(b, node->base_total, node->base_self);
+	const struct frame *frame = &b->frames.frames[node->frame];
+	struct flame_node *out = add_result(b, node->base_total, branch_of(b, node)->base_self);
 	*out = (struct flame_node){.parent = parent,
-				   .line = line.declared ? line.declared : line.smallest,
+				   .line = frame_set_line(&b->frames, node->frame),
 				   .frame_type = frame->type,
 				   .depth = node->depth,
 				   .inlined = node->inlined,
 				   .total = node->total,
-				   .self = node->self};
+				   .self = branch_of(b, node)->self};
 	int r = take_string(b, frame->name, &out->name, err);
 	if (r == 0)
 		r = take_string(b, frame->file, &out->file, err);
-	return r < 0 ? r : take_string(b, TEXT | frame->binary, &out->binary, err);
+	return r < 0 ? r : take_string(b, FRAME_TEXT | frame->binary, &out->binary, err);
 }
 
 struct rest {
@@ -741,8 +629,9 @@ struct rest {
 static struct rest rest_of(const struct builder *b, const struct node *node)
 {
 	struct rest rest = {0};
-	for (uint32_t i = 0; i < node->child_count; i++) {
-		const struct node *child = &b->nodes[node->child_first + i];
+	const struct branch *branch = branch_of(b, node);
+	for (uint32_t i = 0; i < branch->child_count; i++) {
+		const struct node *child = &b->nodes[branch->child_first + i];
 		if (child->expanded)
 			continue;
 		rest.count++;
@@ -764,7 +653,7 @@ static int put_rest(struct builder *b, const struct node *node, uint32_t parent,
 				   .self = rest.total};
 	int len = snprintf(name, sizeof(name), "(%" PRIu32 " smaller)", rest.count);
 	b->flame->trimmed += rest.count;
-	return add_text(&b->flame->strings, name, (size_t)len, &out->name, err);
+	return frame_set_add_text(&b->flame->strings, (struct bytes){(const uint8_t *)name, (size_t)len}, &out->name, err);
 }
 
 /* Children in reverse, so that the largest is taken first; the rest takes the place that its sum gives it. */
@@ -773,15 +662,16 @@ static size_t push_children(const struct builder *b, uint32_t id, uint32_t posit
 	const struct node *node = &b->nodes[id];
 	struct rest rest = rest_of(b, node);
 	bool due = rest.count > 0;
-	for (uint32_t i = node->child_count; i-- > 0;) {
-		const struct node *child = &b->nodes[node->child_first + i];
+	const struct branch *branch = branch_of(b, node);
+	for (uint32_t i = branch->child_count; i-- > 0;) {
+		const struct node *child = &b->nodes[branch->child_first + i];
 		if (!child->expanded)
 			continue;
 		if (due && sum_of(child) >= sum_add(rest.total, rest.base)) {
 			pending[count++] = (struct pending){id, position, true};
 			due = false;
 		}
-		pending[count++] = (struct pending){node->child_first + i, position, false};
+		pending[count++] = (struct pending){branch->child_first + i, position, false};
 	}
 	if (due)
 		pending[count++] = (struct pending){id, position, true};
@@ -809,7 +699,7 @@ static int put_all(struct builder *b, struct error *err)
 	_cleanup_(mem_freep) struct pending *pending = mem_alloc_array(total, sizeof(*pending));
 	b->flame->nodes = mem_alloc_array(total, sizeof(*b->flame->nodes));
 	b->bases = b->has_base ? mem_alloc_array(total, sizeof(*b->bases)) : NULL;
-	b->text_ids = mem_zalloc_array(b->texts.count, sizeof(*b->text_ids));
+	b->text_ids = mem_zalloc_array(b->frames.texts.count, sizeof(*b->text_ids));
 	if (b->slot_of_stack) {
 		b->place_of_node = mem_zalloc_array(b->node_count, sizeof(*b->place_of_node));
 		b->rest_of_node = mem_zalloc_array(b->node_count, sizeof(*b->rest_of_node));
@@ -818,9 +708,9 @@ static int put_all(struct builder *b, struct error *err)
 	    (b->slot_of_stack && (!b->place_of_node || !b->rest_of_node)))
 		return error_nomem(err);
 	note_place(b, (struct pending){0});
-	struct flame_node *root = add_result(b, b->nodes[0].base_total, b->nodes[0].base_self);
-	*root = (struct flame_node){.total = b->nodes[0].total, .self = b->nodes[0].self};
-	int r = add_text(&b->flame->strings, "total", strlen("total"), &root->name, err);
+	struct flame_node *root = add_result(b, b->nodes[0].base_total, branch_of(b, &b->nodes[0])->base_self);
+	*root = (struct flame_node){.total = b->nodes[0].total, .self = branch_of(b, &b->nodes[0])->self};
+	int r = frame_set_add_text(&b->flame->strings, bytes_of_string("total"), &root->name, err);
 	count = push_children(b, 0, 0, pending, count);
 	while (count > 0 && r == 0) {
 		struct pending next = pending[--count];
@@ -896,13 +786,13 @@ static int put_binaries(struct builder *b, struct error *err)
 	if (!flame->binaries || intern_init(&flame->build_ids, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return error_nomem(err);
 	for (size_t i = 0; i < profile->mapping_count; i++) {
-		uint32_t text = b->mapping_binaries[i];
+		uint32_t text = b->frames.mapping_binaries[i];
 		struct bytes build_id = profile_string_bytes(profile, profile->mappings[i].build_id);
 		if (text <= 1 || b->text_ids[text - 1] == 0 || build_id.len == 0) /* not met, or a file without a name */
 			continue;
 		struct flame_binary *binary = &flame->binaries[flame->binary_count++];
 		binary->name = b->text_ids[text - 1] - 1;
-		int r = add_text(&flame->build_ids, build_id.data, build_id.len, &binary->build_id, err);
+		int r = frame_set_add_text(&flame->build_ids, build_id, &binary->build_id, err);
 		if (r < 0)
 			return r;
 	}
@@ -944,8 +834,7 @@ static int build(const struct profile *profile, const struct wish *wish, struct 
 		copy_text(flame->unit, sizeof(flame->unit), profile_string_bytes(profile, type->unit));
 	}
 	_cleanup_(builder_release) struct builder builder = {0};
-	int r = builder_init(&builder, profile, flame, wish->unnamed, err);
-	builder.by_name = wish->by_name;
+	int r = builder_init(&builder, profile, flame, wish->unnamed, wish->by_name, err);
 	builder.has_base = wish->has_base;
 	builder.base_type = wish->base_type;
 	if (r == 0 && wish->ret_places && !(builder.slot_of_stack = mem_zalloc_array(profile->stack_count, sizeof(uint32_t))))

@@ -42,6 +42,9 @@ struct frame {
 
 struct columns {
 	const struct flame *flame;
+	struct buffer *out;
+	int (*drain)(void *context); /* NULL = it is made whole */
+	void *context;
 	struct frame *frames;
 	size_t frame_count, frame_capacity;
 	struct index32 index;
@@ -141,20 +144,39 @@ static uint64_t zigzag(int64_t value)
 
 /* ---- the parts ---- */
 
-static void write_strings(const struct intern *strings, struct buffer *out)
+/* Sends what is there, if it is enough. */
+static void send_some(const struct columns *columns)
 {
-	/* What is not UTF-8 grows: three bytes for one. */
-	_cleanup_(buffer_release) struct buffer text = {.max = 3 * LIMIT_PROFILE_STRING_BYTES};
-	for (size_t i = 0; i < strings->count; i++) {
-		size_t before = text.len;
-		text_append_utf8(&text, intern_get(strings, (uint32_t)i));
-		pb_write_raw_varint(out, text.len - before);
-	}
-	buffer_fail(out, buffer_status(&text));
-	buffer_append(out, text.data, text.len);
+	if (!columns->drain || columns->out->len < JSON_DRAIN_BYTES || buffer_status(columns->out) < 0)
+		return;
+	int r = columns->drain(columns->context);
+	if (r < 0)
+		buffer_fail(columns->out, r);
 }
 
-static void write_frames(const struct columns *columns, struct buffer *out)
+static void write_number(const struct columns *columns, uint64_t value)
+{
+	pb_write_raw_varint(columns->out, value);
+	send_some(columns);
+}
+
+static void write_strings(const struct columns *columns)
+{
+	const struct intern *strings = &columns->flame->strings;
+	_cleanup_(buffer_release) struct buffer text = {.max = 3 * LIMIT_PROFILE_STRING_BYTES};
+	for (size_t i = 0; i < strings->count; i++) {
+		buffer_clear(&text);
+		text_append_utf8(&text, intern_get(strings, (uint32_t)i)); /* what is not UTF-8 grows: three bytes for one */
+		buffer_fail(columns->out, buffer_status(&text));
+		write_number(columns, text.len);
+	}
+	for (size_t i = 0; i < strings->count; i++) {
+		text_append_utf8(columns->out, intern_get(strings, (uint32_t)i));
+		send_some(columns);
+	}
+}
+
+static void write_frames(const struct columns *columns)
 {
 	static const size_t offsets[] = {offsetof(struct frame, name), offsetof(struct frame, file),
 					 offsetof(struct frame, line), offsetof(struct frame, binary),
@@ -164,23 +186,23 @@ static void write_frames(const struct columns *columns, struct buffer *out)
 			const struct frame *frame = &columns->frames[columns->order[i]];
 			uint32_t value;
 			memcpy(&value, (const char *)frame + offsets[column], sizeof(value));
-			pb_write_raw_varint(out, value);
+			write_number(columns, value);
 		}
 }
 
-static void write_nodes(const struct columns *columns, uint64_t unit, struct buffer *out)
+static void write_nodes(const struct columns *columns, uint64_t unit)
 {
 	const struct flame *flame = columns->flame;
-	pb_write_raw_varint(out, 0);
+	write_number(columns, 0);
 	for (size_t i = 1; i < flame->count; i++)
-		pb_write_raw_varint(out, flame->nodes[i - 1].depth + 1 - flame->nodes[i].depth);
+		write_number(columns, flame->nodes[i - 1].depth + 1 - flame->nodes[i].depth);
 	for (size_t i = 0; i < flame->count; i++)
-		pb_write_raw_varint(out, columns->frames[columns->frame_of_node[i]].number);
+		write_number(columns, columns->frames[columns->frame_of_node[i]].number);
 	for (size_t i = 0; i < flame->count; i++)
-		pb_write_raw_varint(out, zigzag(flame->nodes[i].self / (int64_t)unit));
+		write_number(columns, zigzag(flame->nodes[i].self / (int64_t)unit));
 }
 
-static int write_all(struct columns *columns, struct buffer *out)
+static int write_all(struct columns *columns)
 {
 	const struct flame *flame = columns->flame;
 	int r = number_frames(columns);
@@ -189,18 +211,21 @@ static int write_all(struct columns *columns, struct buffer *out)
 	uint64_t unit = common_divisor(flame);
 	const uint64_t counts[] = {flame->strings.count, columns->frame_count, flame->count, unit};
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
-		pb_write_raw_varint(out, counts[i]);
-	write_strings(&flame->strings, out);
-	write_frames(columns, out);
-	write_nodes(columns, unit, out);
-	return buffer_status(out);
+		write_number(columns, counts[i]);
+	write_strings(columns);
+	write_frames(columns);
+	write_nodes(columns, unit);
+	return buffer_status(columns->out);
 }
 
-int flame_write_columns(const struct flame *flame, struct buffer *out, struct error *err)
+int flame_write_columns(const struct flame *flame, struct buffer *out, int (*drain)(void *context), void *context,
+			struct error *err)
 {
-	_cleanup_(columns_release) struct columns columns = {.flame = flame};
-	int r = write_all(&columns, out);
+	_cleanup_(columns_release) struct columns columns = {.flame = flame, .out = out, .drain = drain, .context = context};
+	int r = write_all(&columns);
 	if (r == -E2BIG)
 		return error_set(err, r, "the response exceeds its limit of %zu bytes; narrow the query", out->max);
+	if (r < 0 && r != -ENOMEM)
+		return error_set_errno(err, r, "cannot send the response");
 	return r < 0 ? error_nomem(err) : 0;
 }

@@ -32,7 +32,7 @@ static void test_layout(void **state)
 	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, MIB);
 	assert_int_equal(buffer_append_string(&out, "before"), 0);
-	assert_int_equal(flame_write_columns(flame, &out, NULL), 0);
+	assert_int_equal(flame_write_columns(flame, &out, NULL, NULL, NULL), 0);
 	static const uint8_t expected[] = {
 		6,   5,	  5,   10,					    /* strings, frames, nodes, unit */
 		0,   5,	  4,   1,   1,	 1,				    /* lengths of strings */
@@ -151,7 +151,7 @@ static void check(const struct profile *profile, size_t nodes_max, struct read_t
 	_cleanup_(flame_freep) struct flame *flame = build(profile, nodes_max);
 	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, MIB);
-	assert_int_equal(flame_write_columns(flame, &out, NULL), 0);
+	assert_int_equal(flame_write_columns(flame, &out, NULL, NULL, NULL), 0);
 	check_tree(flame, buffer_bytes(&out), tree);
 	tree->text = NULL; /* was in `out` */
 }
@@ -223,7 +223,7 @@ static void test_not_utf8(void **state)
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
 	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, MIB);
-	assert_int_equal(flame_write_columns(flame, &out, NULL), 0);
+	assert_int_equal(flame_write_columns(flame, &out, NULL, NULL, NULL), 0);
 	struct read_tree tree;
 	read_tree(buffer_bytes(&out), &tree);
 	static const uint64_t lengths[] = {0, 5, 6, 6};
@@ -262,7 +262,7 @@ static void test_full(void **state)
 		_cleanup_(buffer_release) struct buffer out = {0};
 		struct error err = {0};
 		buffer_init(&out, max);
-		r = flame_write_columns(flame, &out, &err);
+		r = flame_write_columns(flame, &out, NULL, NULL, &err);
 		assert_true(r == 0 || (r == -E2BIG && err.code == -E2BIG));
 	}
 	assert_int_equal(max - 1, 4 + 5 + 11 + 4 * 5 + 4 * 3);
@@ -273,7 +273,7 @@ static int write_columns(void *context)
 	_cleanup_(buffer_release) struct buffer out = {0};
 	struct error err = {0};
 	buffer_init(&out, MIB);
-	int r = flame_write_columns(context, &out, &err);
+	int r = flame_write_columns(context, &out, NULL, NULL, &err);
 	assert_int_equal(err.code, r);
 	return r;
 }

@@ -12,6 +12,11 @@ int flame_build_sides(const struct profile *profile, size_t base_type, size_t sa
 /* table_build(), or table_build_by_name(), with other values than the tree's, by node; NULL = with those. */
 int table_build_values(const struct flame *flame, const struct diff_value *values, bool by_name, struct table *ret,
 		       struct error *err);
+/* table_build_profile(), with the rows in no order. base_type: NULL = none; else *ret_bases has the values of that type, by row
+ * (mem_free()), and *ret_base_total their sum. */
+int table_build_sides(const struct profile *profile, size_t sample_type, const size_t *base_type, enum flame_unnamed unnamed,
+		      bool by_name, struct table *ret, struct diff_value **ret_bases, int64_t *ret_base_total,
+		      struct error *err);
 /* Puts nodes in pre-order, siblings by falling total. ret_position (NULL allowed, room for all nodes): where each went. */
 int flame_put_in_order(struct flame *flame, uint32_t *ret_position, struct error *err);
 uint32_t flame_max_depth(const struct flame *flame);

@@ -617,7 +617,7 @@ static void test_little_memory(void **state)
 	assert_int_equal(flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, 20000, &all, NULL), 0);
 	size_t least = SIZE_MAX;
 	bool was_refused = false;
-	for (size_t max = 8 * 1024 * 1024; max > 256 * 1024; max -= 128 * 1024) {
+	for (size_t max = 8 * 1024 * 1024; max > 0; max -= 128 * 1024) {
 		struct budget budget = {.max_bytes = max};
 		struct flame *flame = NULL;
 		budget_enter(&budget);

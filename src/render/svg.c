@@ -47,6 +47,8 @@ struct drawing {
 	double px_per_value;
 	double *at; /* by depth: where the next node starts */
 	struct buffer scratch;
+	int (*drain)(void *context); /* NULL = it is made whole */
+	void *context;
 };
 
 /* ---- text ---- */
@@ -189,6 +191,16 @@ static void append_frame(struct drawing *drawing, const struct flame_node *node,
 	buffer_append_string(out, "</text></g>\n");
 }
 
+/* Sends what is there, if it is enough. */
+static void drain(struct drawing *drawing)
+{
+	if (!drawing->drain || drawing->out->len < JSON_DRAIN_BYTES || buffer_status(drawing->out) < 0)
+		return;
+	int r = drawing->drain(drawing->context);
+	if (r < 0)
+		buffer_fail(drawing->out, r);
+}
+
 /* One pass over the tree. With draw == false it only finds out how deep the drawing is and how much is left out. */
 static void walk(struct drawing *drawing, bool draw)
 {
@@ -207,8 +219,10 @@ static void walk(struct drawing *drawing, bool draw)
 		}
 		if (!draw && node->depth > drawing->deepest)
 			drawing->deepest = node->depth;
-		if (draw)
+		if (draw) {
 			append_frame(drawing, node, x, width);
+			drain(drawing);
+		}
 	}
 }
 
@@ -279,7 +293,9 @@ int svg_render(const struct flame *flame, const struct svg_options *options, str
 							     .out = out,
 							     .icicle = options->icicle,
 							     .width = clamp_width(options->width_px),
-							     .scratch.max = SIZE_MAX};
+							     .scratch.max = SIZE_MAX,
+							     .drain = options->drain,
+							     .context = options->context};
 	drawing.at = mem_zalloc_array((size_t)flame_max_depth(flame) + 2, sizeof(*drawing.at));
 	if (!drawing.at)
 		return error_nomem(err);
@@ -292,6 +308,8 @@ int svg_render(const struct flame *flame, const struct svg_options *options, str
 	int r = buffer_status(out);
 	if (r == 0)
 		return 0;
-	buffer_truncate(out, start);
+	buffer_truncate(out, start < out->len ? start : out->len); /* some may have been drained */
+	if (r != -E2BIG && r != -ENOMEM)
+		return error_set_errno(err, r, "cannot send the SVG");
 	return r == -E2BIG ? error_set(err, r, "the SVG is larger than %zu bytes; select less", out->max) : error_nomem(err);
 }

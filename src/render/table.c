@@ -125,9 +125,19 @@ int table_build_by_name(const struct flame *flame, struct table *ret, struct err
 	return table_build_values(flame, NULL, true, ret, err);
 }
 
+int table_build_profile(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, bool by_name,
+			struct table *ret, struct error *err)
+{
+	int r = table_build_sides(profile, sample_type, NULL, unnamed, by_name, ret, NULL, NULL, err);
+	if (r == 0)
+		sort_array(ret->rows, ret->count, compare_rows);
+	return r;
+}
+
 void table_release(struct table *table)
 {
 	mem_free(table->rows);
+	intern_release(&table->texts);
 	*table = (struct table){0};
 }
 

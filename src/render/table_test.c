@@ -11,6 +11,7 @@
 
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "render/test_render.h"
 
 static void build(const struct profile *profile, struct flame **ret_flame, struct table *ret_table)
@@ -305,6 +306,95 @@ static void test_lines(void **state)
 	assert_non_null(strstr(buffer_string(&text), "\"file\":\"file.c\",\"line\":12,"));
 }
 
+static void check_same_rows(const struct table *tree, const struct table *table)
+{
+	assert_int_equal(table->total, tree->total);
+	assert_int_equal(table->count, tree->count);
+	for (size_t i = 0; i < table->count; i++) {
+		const struct table_row *a = &tree->rows[i], *b = &table->rows[i];
+		assert_string_equal(b->name, a->name);
+		assert_int_equal(b->self, a->self);
+		assert_int_equal(b->total, a->total);
+		assert_int_equal(b->line, a->line);
+		assert_int_equal(b->called, a->called);
+		assert_true(b->inlined || !a->inlined);
+		assert_true(b->frame_type >= a->frame_type);
+	}
+}
+
+/* A table that is made without a tree is the same as that of the tree. */
+static void test_of_profile(void **state)
+{
+	struct test_shape several = shape;
+	several.types = 2;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		_cleanup_(profile_freep) struct profile *profile = NULL;
+		assert_int_equal(test_random_profile(seed, &several, &profile, NULL), 0);
+		for (unsigned i = 0; i < 8; i++) {
+			bool by_name = i & 1;
+			size_t type = i >> 1 & 1;
+			enum flame_unnamed unnamed = i >> 2 ? FLAME_UNNAMED_BY_BINARY : FLAME_UNNAMED_BY_ADDRESS;
+			_cleanup_(flame_freep) struct flame *flame = NULL;
+			_cleanup_(table_release) struct table tree = {0};
+			_cleanup_(table_release) struct table table = {0};
+			assert_int_equal(flame_build(profile, type, unnamed, &flame, NULL), 0);
+			assert_int_equal((by_name ? table_build_by_name : table_build)(flame, &tree, NULL), 0);
+			assert_int_equal(table_build_profile(profile, type, unnamed, by_name, &table, NULL), 0);
+			check_same_rows(&tree, &table);
+			assert_int_equal(table.sample_count, flame->sample_count);
+			for (size_t k = 0; k < table.count && !by_name; k++) {
+				assert_string_equal(table.rows[k].file, tree.rows[k].file);
+				assert_string_equal(table.rows[k].binary, tree.rows[k].binary);
+			}
+		}
+	}
+}
+
+static void test_of_profile_without_types(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(table_build_profile(profile, 0, FLAME_UNNAMED_BY_ADDRESS, false, &table, NULL), 0);
+	assert_int_equal(table.count, 0);
+	assert_int_equal(table.total, 0);
+}
+
+/* Totals stop at the limit of their type, and what passes it on the way does not. */
+static void test_of_profile_saturates(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	_cleanup_(table_release) struct table table = {0};
+	test_add_stack(profile, "main;f", INT64_MAX);
+	test_add_stack(profile, "main;f;g", 5);
+	test_add_stack(profile, "main;h", -3);
+	assert_int_equal(table_build_profile(profile, 0, FLAME_UNNAMED_BY_ADDRESS, false, &table, NULL), 0);
+	assert_int_equal(table.total, INT64_MAX);
+	assert_int_equal(row_named(&table, "main")->total, INT64_MAX);
+	assert_int_equal(row_named(&table, "f")->total, INT64_MAX);
+	assert_int_equal(row_named(&table, "g")->total, 5);
+	assert_int_equal(row_named(&table, "h")->self, -3);
+}
+
+static int build_without_tree(void *context)
+{
+	struct error err = {0};
+	struct table table = {0};
+	int r = table_build_profile(context, 0, FLAME_UNNAMED_BY_ADDRESS, false, &table, &err);
+	assert_int_equal(err.code, r);
+	table_release(&table);
+	return r;
+}
+
+static void test_allocation_failures(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct test_shape tiny = shape;
+	tiny.samples = 12;
+	assert_int_equal(test_random_profile(1, &tiny, &profile, NULL), 0);
+	assert_true(test_each_allocation(build_without_tree, profile) > 15);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +407,10 @@ int main(void)
 		cmocka_unit_test(test_golden_text),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_of_profile),
+		cmocka_unit_test(test_of_profile_without_types),
+		cmocka_unit_test(test_of_profile_saturates),
+		cmocka_unit_test(test_allocation_failures),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ static void set_defaults(struct server_options *options)
 	if (options->query_timeout_ns > options->query_timeout_max_ns)
 		options->query_timeout_ns = options->query_timeout_max_ns;
 	if (options->query_memory_bytes == 0)
-		options->query_memory_bytes = 512 * MIB;
+		options->query_memory_bytes = 256 * MIB;
 	if (options->slow_query_ns == 0)
 		options->slow_query_ns = 5 * NS_PER_S;
 	if (options->view_bytes == 0)

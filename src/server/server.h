@@ -121,7 +121,7 @@ struct server_options {
 	size_t tenant_settings_count;
 
 	int64_t query_timeout_ns, query_timeout_max_ns; /* 0 = 30 s, 120 s */
-	uint64_t query_memory_bytes;			/* of all queries together; 0 = 512 MiB */
+	uint64_t query_memory_bytes;			/* of all queries together; 0 = 256 MiB */
 	uint64_t responses_bytes;			/* of all that are being sent; 0 = 256 MiB */
 	int64_t responses_stall_ns;			/* whole seconds; 0 = 30 s */
 	uint64_t recordings_bytes;			/* of the recordings of several hosts, for each tenant; 0 = 2 GiB */

@@ -38,8 +38,10 @@ void store_head_unref(struct local_store *store, struct head *head)
 	pthread_mutex_lock(&store->state_lock);
 	bool last = --head->refs == 0;
 	pthread_mutex_unlock(&store->state_lock);
-	if (last)
-		head_free(head);
+	if (!last)
+		return;
+	head_free(head);
+	mem_trim();
 }
 
 int store_snapshot_take(struct local_store *store, struct store_snapshot *ret, struct error *err)

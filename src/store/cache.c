@@ -3,8 +3,9 @@
  * The cache of decoded indexes of blocks: series, stack tables, stack hashes.
  *
  * It holds up to STORE_CACHE_MAX bytes, or what local_set_cache() says; the parts of the block that was used longest ago go
- * first. What it holds has references of its own, so a query keeps what it uses while the cache forgets it. Two queries that
- * miss at the same time both load; the second copy lives only as long as its query.
+ * first. While queries have so much of their common memory (base/budget.h) that the rest of that is less, the cache has the
+ * rest, so that both together stay within it. What it holds has references of its own, so a query keeps what it uses while the
+ * cache forgets it. Two queries that miss at the same time both load; the second copy lives only as long as its query.
  */
 #include <stddef.h>
 
@@ -113,13 +114,24 @@ static bool holds_any(const struct block *block)
 	return block->series || block->tables || block->hashes;
 }
 
-/* Makes the cache fit again, sparing `keep`. state_lock held for one block at a time. */
-static void shrink(struct local_store *store, const struct block *keep)
+/* What queries leave of their memory. */
+static size_t left_by_queries(const struct budget *budget)
+{
+	const struct budget_pool *pool = budget ? budget->pool : NULL;
+	if (!pool || !pool->max_bytes)
+		return SIZE_MAX;
+	size_t used = atomic_load_explicit(&pool->used, memory_order_relaxed);
+	return used < pool->max_bytes ? pool->max_bytes - used : 0;
+}
+
+/* Makes the cache fit again, into `left` as well, sparing `keep`. state_lock held for one block at a time. */
+static void shrink(struct local_store *store, const struct block *keep, size_t left)
 {
 	for (;;) {
 		struct block *oldest = NULL;
 		pthread_mutex_lock(&store->state_lock);
-		for (size_t i = 0; store->cache_bytes > store->cache_max && i < store->block_count; i++) {
+		size_t max = store->cache_max < left ? store->cache_max : left;
+		for (size_t i = 0; store->cache_bytes > max && i < store->block_count; i++) {
 			struct block *block = store->blocks[i];
 			if (block != keep && holds_any(block) && (!oldest || block->last_used < oldest->last_used))
 				oldest = block;
@@ -142,7 +154,7 @@ void local_set_cache(struct local_store *store, size_t bytes_max)
 	store->cache_max = bytes_max;
 	pthread_mutex_unlock(&store->state_lock);
 	if (smaller)
-		shrink(store, NULL);
+		shrink(store, NULL, SIZE_MAX);
 }
 
 /* Whether the cache may hold it: neither gone, nor too large to leave room for anything else, nor more of one block, which is
@@ -171,6 +183,7 @@ static void put(struct local_store *store, enum block_part part, void *item)
 static int load(struct local_store *store, struct block *block, enum block_part part, void **ret,
 		struct store_read_stats *stats, struct error *err)
 {
+	size_t left = left_by_queries(budget_current());
 	BUDGET_EXEMPT_SCOPE();
 	void **slot = slot_of(block, part);
 	int r = kinds[part].load(block, ret, &stats->bytes, err);
@@ -183,7 +196,7 @@ static int load(struct local_store *store, struct block *block, enum block_part 
 		store->cache_bytes += bytes_of(*ret, part);
 	}
 	pthread_mutex_unlock(&store->state_lock);
-	shrink(store, block);
+	shrink(store, block, left);
 	return 0;
 }
 
@@ -220,7 +233,13 @@ int cache_get(struct local_store *store, struct block *block, enum block_part pa
 
 void cache_put(struct local_store *store, enum block_part part, void *item)
 {
-	if (item && budget_current())
-		budget_credit(budget_current(), bytes_of(item, part));
+	struct budget *budget = budget_current();
+	if (item && budget)
+		budget_credit(budget, bytes_of(item, part));
 	put(store, part, item);
+	if (item && budget) {
+		size_t left = left_by_queries(budget);
+		BUDGET_EXEMPT_SCOPE();
+		shrink(store, NULL, left);
+	}
 }

@@ -2,6 +2,7 @@
 /* The cache of indexes keeps to its budget, whatever it is, and answers do not depend on it. */
 #include <pthread.h>
 
+#include "base/budget.h"
 #include "base/test_stride.h"
 #include "store/test_store.h"
 
@@ -101,6 +102,23 @@ static void test_budgets(void **state)
 			assert_true(cached() <= budgets[i]);
 		}
 	}
+	/* Queries that have all of their common memory leave none to the cache, and their answers are the same. */
+	assert_true(cached() > 0);
+	struct budget_pool pool = {.max_bytes = 64 * BUDGET_PIECE};
+	struct budget own = {.pool = &pool};
+	budget_enter(&own);
+	uint64_t hash = ask(NULL).hash;
+	budget_leave(NULL);
+	assert_int_equal(hash, expected[0]);
+	assert_int_equal(cached(), whole);
+	own.taken = 4 * BUDGET_PIECE; /* enough for this one, and others have the rest */
+	pool.used = pool.max_bytes;
+	budget_enter(&own);
+	hash = ask("service1").hash;
+	budget_leave(NULL);
+	assert_int_equal(hash, expected[2]);
+	assert_int_equal(cached(), 0);
+	assert_int_equal(ask(NULL).hash, expected[0]);
 	struct store_stats stats;
 	store_get_stats(store, &stats);
 	assert_true(stats.cache_evictions > BLOCKS);

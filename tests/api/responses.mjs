@@ -76,8 +76,9 @@ const overHttp2 = (client, path, headers = {}) =>
 	});
 // Without what differs each time a query is answered.
 const same = (body) => {
-	if (body[0] !== 0x7b) return body.toString('base64');
-	const { stats, ...rest } = JSON.parse(body);
+	const columns = body.subarray(0, 7).toString() === 'wickflm';
+	if (body[0] !== 0x7b && !columns) return body.toString('base64');
+	const { stats, ...rest } = columns ? readColumns(body) : JSON.parse(body);
 	return JSON.stringify(rest);
 };
 
@@ -92,6 +93,9 @@ for (const [name, path] of [
 	['a flame graph', query('flame')],
 	['a table of functions', query('json')],
 	['a profile for Firefox', query('firefox')],
+	['a profile for speedscope', query('speedscope')],
+	['columns of a flame graph', query('columns')],
+	['an SVG', query('svg')],
 	['a table of stacks in CSV', query('csv')],
 	['a table of stacks in Arrow', query('arrow')],
 	['a diff', diff],

@@ -21,9 +21,20 @@ struct answer {
 	const struct query_result *result;
 	const struct profile *profile;
 	const struct flame *flame; /* NULL where the format does without */
+	const struct table *table; /* of the formats that are one */
 	size_t limit;
 	struct buffer *out;
 };
+
+static const char *type_name(const struct profile *profile)
+{
+	return profile->sample_type_count ? profile_string(profile, profile->sample_types[0].type) : "";
+}
+
+static const char *unit_name(const struct profile *profile)
+{
+	return profile->sample_type_count ? profile_string(profile, profile->sample_types[0].unit) : "";
+}
 
 /* format=flame, json and columns: the same head, then the tree, the table, or what the tree is without its columns. */
 enum behind_head { HEAD_TREE, HEAD_TABLE, HEAD_ALONE };
@@ -31,22 +42,19 @@ enum behind_head { HEAD_TREE, HEAD_TABLE, HEAD_ALONE };
 static int answer_json(const struct answer *answer, enum behind_head behind, struct error *err)
 {
 	struct json_writer json = behind == HEAD_ALONE ? (struct json_writer){.out = answer->out} : call_json(answer->call);
+	bool is_table = behind == HEAD_TABLE;
 	json_begin_object(&json);
-	json_member_cstring(&json, "type", answer->flame->type);
-	json_member_cstring(&json, "unit", answer->flame->unit);
+	json_member_cstring(&json, "type", type_name(answer->profile));
+	json_member_cstring(&json, "unit", unit_name(answer->profile));
 	json_member_int(&json, "period", answer->profile->period);
 	call_write_range(answer->call, &json);
-	json_member_int(&json, "total", answer->flame->total);
-	call_write_stats(answer->call, answer->flame->sample_count, &json);
+	json_member_int(&json, "total", is_table ? answer->table->total : answer->flame->total);
+	call_write_stats(answer->call, is_table ? answer->table->sample_count : answer->flame->sample_count, &json);
 	call_write_partial(answer->call, &answer->result->explain, &json);
 	query_symbols_json(&answer->call->stats, &json);
-	if (behind == HEAD_TABLE) {
-		_cleanup_(table_release) struct table rows = {0};
-		int r = table_build(answer->flame, &rows, err);
-		if (r < 0)
-			return r;
+	if (is_table) {
 		json_key(&json, "functions");
-		table_write_json(&rows, answer->limit, &json);
+		table_write_json(answer->table, answer->limit, &json);
 	} else {
 		json_key(&json, "flame");
 		(behind == HEAD_TREE ? flame_write_json : flame_write_head_json)(answer->flame, &json);
@@ -79,14 +87,13 @@ static int answer_columns(const struct answer *answer, struct error *err)
 		return r;
 	for (size_t i = 0; i < sizeof(len); i++)
 		out->data[begin - sizeof(len) + i] = (uint8_t)((out->len - begin) >> (8 * i));
-	return flame_write_columns(answer->flame, out, err);
+	const struct json_writer like = call_json(answer->call);
+	return flame_write_columns(answer->flame, out, like.drain, like.context, err);
 }
 
 static int answer_top(const struct answer *answer, struct error *err)
 {
-	_cleanup_(table_release) struct table rows = {0};
-	int r = table_build_by_name(answer->flame, &rows, err);
-	return r < 0 ? r : table_write_text(&rows, answer->flame->unit, answer->limit, answer->out, err);
+	return table_write_text(answer->table, unit_name(answer->profile), answer->limit, answer->out, err);
 }
 
 static int answer_folded(const struct answer *answer, struct error *err)
@@ -115,11 +122,13 @@ static int answer_encoded(const struct answer *answer, struct error *err)
 
 static int answer_svg(const struct answer *answer, struct error *err)
 {
-	struct svg_options options = {.title = answer->call->query.selector};
+	const struct json_writer like = call_json(answer->call);
+	struct svg_options options = {.title = answer->call->query.selector, .drain = like.drain, .context = like.context};
 	return svg_render(answer->flame, &options, answer->out, err);
 }
 
-enum tree { TREE_NONE, TREE_WHOLE, TREE_LARGEST };
+/* What is made of the profile. */
+enum tree { TREE_NONE, TREE_WHOLE, TREE_LARGEST, TREE_TABLE, TREE_TABLE_BY_NAME };
 static const struct answer_format {
 	const char *name, *content_type;
 	int (*answer)(const struct answer *answer, struct error *err);
@@ -129,8 +138,8 @@ static const struct answer_format {
 } answer_formats[] = {
 	{"flame", "application/json", answer_flame, TREE_LARGEST, FLAME_UNNAMED_BY_ADDRESS, true},
 	{"columns", "application/vnd.wick.flame", answer_columns, TREE_LARGEST, FLAME_UNNAMED_BY_ADDRESS, true},
-	{"json", "application/json", answer_table, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, true},
-	{"top", "text/plain; charset=utf-8", answer_top, TREE_WHOLE, FLAME_UNNAMED_BY_BINARY, false},
+	{"json", "application/json", answer_table, TREE_TABLE, FLAME_UNNAMED_BY_ADDRESS, true},
+	{"top", "text/plain; charset=utf-8", answer_top, TREE_TABLE_BY_NAME, FLAME_UNNAMED_BY_BINARY, false},
 	{"folded", "text/plain; charset=utf-8", answer_folded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
 	{"pprof", "application/octet-stream", answer_pprof, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
 	{"speedscope", "application/json", answer_encoded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
@@ -244,10 +253,14 @@ static int answer_query(struct call *call, struct error *err)
 	call->query.stack_bytes = format->tree == TREE_WHOLE ? QUERY_WHOLE_TREE_BYTES : 0;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table rows = {0};
 	int r = call_run_text(call, &result);
 	if (!r)
 		r = require_profile(call, &result);
-	if (!r && format->tree != TREE_NONE)
+	bool is_table = format->tree == TREE_TABLE || format->tree == TREE_TABLE_BY_NAME;
+	if (!r && is_table)
+		r = table_build_profile(result.profile, 0, format->unnamed, format->tree == TREE_TABLE_BY_NAME, &rows, err);
+	else if (!r && format->tree != TREE_NONE)
 		r = flame_build_largest(result.profile, 0, format->unnamed,
 					format->tree == TREE_LARGEST ? (size_t)max_nodes : 0, &flame, err);
 	if (r < 0)
@@ -257,6 +270,7 @@ static int answer_query(struct call *call, struct error *err)
 				.result = &result,
 				.profile = result.profile,
 				.flame = flame,
+				.table = &rows,
 				.limit = (size_t)limit,
 				.out = &call->response->body};
 	call->response->content_type = format->content_type;
@@ -295,7 +309,6 @@ static int answer_text(struct call *call, struct error *err)
 	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
 		return call_refuse(call, "parameter 'format': '%.40s' is not one of json, table, text, arrow, parquet, csv",
 				   format);
-	call->query.stack_bytes = !wants_table && strcmp(format, "json") == 0 ? 0 : QUERY_WHOLE_TREE_BYTES;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	size_t rows = wants_table ? (size_t)call_count(call, "limit", 0, 0) : 0;
 	int r = call_run_text(call, &result);

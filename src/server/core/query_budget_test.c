@@ -149,7 +149,7 @@ static void test_ends(void **state)
 		const char *text;
 	} cases[] = {
 		{BUDGET_SPENT, -E2BIG, 413, "limit query_memory: the answer needs more than 256.0 MiB"},
-		{BUDGET_POOL_SPENT, -EDQUOT, 429, "limit queries.memory: all queries together need more than 512.0 MiB"},
+		{BUDGET_POOL_SPENT, -EDQUOT, 429, "limit queries.memory: all queries together need more than 256.0 MiB"},
 		{BUDGET_LATE, -ETIME, 504, "the deadline passed"},
 		{BUDGET_CANCELLED, -ECANCELED, 499, "the query was cancelled"},
 	};
