@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (format_speedscope.decode((struct bytes){data, size}, NULL, &profile, NULL) < 0)
 		return 0;
 	buffer_init(&out, LIMIT_PROFILE_FILE_BYTES);
-	must(format_speedscope.encode(profile, NULL, &out, NULL) == 0);
+	must(format_encode(&format_speedscope, profile, NULL, &out, NULL) == 0);
 	must(format_speedscope.decode(buffer_bytes(&out), NULL, &back, NULL) == 0);
 	check_formats(profile);
 	profile_free(back);

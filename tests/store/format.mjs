@@ -107,7 +107,7 @@ await test('the page names every file and every column', async () => {
 	for (const m of meta.values()) for (const key of Object.keys(m)) assert.ok(page.includes(`\`${key}\``), `meta.json: ${key}`);
 });
 
-const spansHours = (m) => Math.floor(m.min_ns / 3600e9) !== Math.floor(m.max_ns / 3600e9);
+const spansPartitions = (m) => Math.floor(m.min_ns / 300e9) !== Math.floor(m.max_ns / 300e9);
 await test('rows are in the order that files promise', async () => {
 	const order = {
 		samples: ['series_id', 'time_ns', 'stack_id'],
@@ -125,9 +125,9 @@ await test('rows are in the order that files promise', async () => {
 			if (!existsSync(path)) continue;
 			const names = (await rows(`describe select * from '${path}'`)).map((row) => row.column_name);
 			const all = name === 'samples' && names.includes('numbers') ? [...columns, "coalesce(numbers, '')"] : [...columns];
-			// Samples of blocks of days by hours first, in each row group.
+			// Samples of merged blocks by partitions first, in each row group.
 			const partition = name === 'samples' ? Number(meta.get(block).partition_ns) : 0;
-			assert.equal(partition > 0, name === 'samples' && meta.get(block).level === 2 && spansHours(meta.get(block)), path);
+			assert.equal(partition > 0, name === 'samples' && meta.get(block).level > 0 && spansPartitions(meta.get(block)), path);
 			if (partition) all.unshift(`epoch_ns(time_ns) // ${partition}`);
 			const key = `(${all.join(', ')})`,
 				before = `(${all.map((c) => `lag(${c}) over w`).join(', ')})`;
