@@ -50,7 +50,7 @@ static const char *const script =
 	"${f.method.descriptor}:${Math.max(f.lineNumber, 0)} ${f.type == 'Inlined' ? 'i' : f.type == 'JIT compiled' ? 'j' : "
 	"f.type == "
 	"'Interpreted' ? 'n' : '?'}`) : [];\n"
-	"  console.log(`${type} ${t.osThreadId || t.javaThreadId} ${t.javaName || t.osName} "
+	"  console.log(`${type} ${t.osThreadId || t.javaThreadId || 0} ${t.javaName || t.osName || '-'} "
 	"${amount}|${frames.join('|')}#${ns(v.startTime)}`);\n"
 	"}\n";
 
@@ -175,8 +175,9 @@ static void append_sample(const struct profile *profile, size_t number, struct b
 	const char *type = profile_string(profile, profile->sample_types[found].type);
 	while (strcmp(columns[known].type, type) != 0)
 		assert_true(++known < sizeof(columns) / sizeof(columns[0]));
+	/* Of a thread that ends the recording may not say which it was: the one that ends the virtual machine, say. */
 	const char *name = profile_label_value(profile, sample->labels, "thread.name");
-	buffer_printf(line, "%s %" PRId64 " %s ", columns[known].event, thread_id(profile, sample->labels), name);
+	buffer_printf(line, "%s %" PRId64 " %s ", columns[known].event, thread_id(profile, sample->labels), name ? name : "-");
 	if (columns[known].by_period)
 		buffer_printf(line, "-|");
 	else
