@@ -32,8 +32,8 @@ static const struct net_route root_routes[] = {
 	{0},
 };
 static const struct net_route *const route_tables[] = {
-	ingest_routes, api_routes,    pyroscope_routes, parca_routes, debuginfo_routes, recordings_routes,
-	viewer_routes, scrape_routes, saved_routes,	http_routes,  root_routes,
+	ingest_routes,	   otlp_routes,	  api_routes,	 pyroscope_routes, parca_routes, debuginfo_routes,
+	recordings_routes, viewer_routes, scrape_routes, saved_routes,	   http_routes,	 root_routes,
 };
 #define ROUTE_TABLES (sizeof(route_tables) / sizeof(*route_tables))
 const struct rpc_method *const rpc_services[] = {

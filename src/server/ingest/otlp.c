@@ -248,24 +248,17 @@ void ingest_drop_signal(void *context, const struct net_request *request, struct
 
 /* ---- ports of their own ---- */
 
-static const struct net_route otlp_routes[] = {
-	NET_ROUTE("POST", INGEST_OTLP_GRPC_PATH, PERMIT_WRITE, ingest_otlp_grpc),
-	NET_ROUTE("POST", INGEST_OTLP_HTTP_PATH, PERMIT_WRITE, ingest_otlp_http),
-	NET_ROUTE("POST", OTLP_LOGS_PATH, PERMIT_WRITE, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_TRACES_PATH, PERMIT_WRITE, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_METRICS_PATH, PERMIT_WRITE, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_HTTP_LOGS_PATH, PERMIT_WRITE, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_HTTP_TRACES_PATH, PERMIT_WRITE, ingest_drop_signal),
-	NET_ROUTE("POST", OTLP_HTTP_METRICS_PATH, PERMIT_WRITE, ingest_drop_signal),
+static const struct net_route health_routes[] = {
 	NET_ROUTE("GET", "/healthz", PERMIT_OPEN, health_show),
 	NET_ROUTE("GET", "/readyz", PERMIT_OPEN, health_show),
 };
-#define ROUTE_COUNT  (sizeof(otlp_routes) / sizeof(otlp_routes[0]))
-#define OTLP_WORKERS 2
+#define HEALTH_ROUTES (sizeof(health_routes) / sizeof(*health_routes))
+#define PORT_ROUTES   (OTLP_ROUTES + HEALTH_ROUTES)
+#define OTLP_WORKERS  2
 
 struct otlp_port {
 	struct net_server *net;
-	struct net_route routes[ROUTE_COUNT + 1];
+	struct net_route routes[PORT_ROUTES + 1];
 	pthread_t thread;
 	bool running;
 };
@@ -281,8 +274,8 @@ static void *port_run(void *context)
 
 static int port_open(struct server *server, const char *listen, struct otlp_port *port, struct error *err)
 {
-	for (size_t i = 0; i < ROUTE_COUNT; i++) {
-		port->routes[i] = otlp_routes[i];
+	for (size_t i = 0; i < PORT_ROUTES; i++) {
+		port->routes[i] = i < OTLP_ROUTES ? otlp_routes[i] : health_routes[i - OTLP_ROUTES];
 		port->routes[i].context = server;
 	}
 	struct net_server_options options = {

@@ -5,7 +5,9 @@
 
 #include "net/net.h"
 
-extern const struct net_route ingest_routes[]; /* ends with a row without a path */
+/* Each ends with a row without a path. Those of OTLP have ports of their own as well. */
+#define OTLP_ROUTES 8
+extern const struct net_route ingest_routes[], otlp_routes[OTLP_ROUTES + 1];
 
 extern net_handler_function ingest_otlp_grpc, ingest_otlp_http, ingest_drop_signal, ingest_profile;
 
