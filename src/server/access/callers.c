@@ -54,7 +54,9 @@ struct token_set {
 
 struct callers {
 	struct callers_options options;
-	char *token, *tokens_file;
+	char *tokens_file;
+	uint8_t token[TOKEN_HASH_BYTES]; /* hash of the one of the configuration */
+	bool has_token;
 	char *keys_file; /* the thread's: that was read last, or tried; NULL = none */
 	struct attempts *attempts;
 	pthread_t thread;
@@ -322,11 +324,12 @@ int callers_open(const struct callers_options *options, struct callers **ret, st
 	callers->options = *options;
 	pthread_mutex_init(&callers->lock, NULL);
 	thread_condition_init(&callers->wake);
-	callers->token = options->token ? mem_strdup(options->token) : NULL;
+	callers->has_token = options->token != NULL;
+	if (options->token)
+		token_hash(bytes_of_string(options->token), callers->token);
 	callers->tokens_file = options->tokens_file ? mem_strdup(options->tokens_file) : NULL;
 	callers->attempts = attempts_new();
-	bool whole =
-		callers->attempts && (callers->token || !options->token) && (callers->tokens_file || !options->tokens_file);
+	bool whole = callers->attempts && (callers->tokens_file || !options->tokens_file);
 	int r = whole ? 0 : error_nomem(err);
 	if (r == 0 && callers->tokens_file)
 		r = load(callers, err);
@@ -355,7 +358,6 @@ struct callers *callers_close(struct callers *callers)
 	attempts_free(callers->attempts);
 	pthread_mutex_destroy(&callers->lock);
 	pthread_cond_destroy(&callers->wake);
-	mem_free(callers->token);
 	mem_free(callers->tokens_file);
 	mem_free(callers->keys_file);
 	return mem_free(callers);
@@ -410,16 +412,13 @@ static enum callers_result use_jwt(struct callers *callers, const char *credenti
 static enum callers_result find_credential(struct callers *callers, const char *credential,
 					   const uint8_t hash[static TOKEN_HASH_BYTES], struct identity *ret)
 {
-	uint8_t own[TOKEN_HASH_BYTES];
 	const struct token_entry *entry = ret->set ? tokens_find(ret->set->tokens, hash) : NULL;
 	if (entry)
 		return use_entry(entry, "token", ret);
-	if (callers->token) { /* of equal length, so that neither length nor contents show in the time */
-		token_hash(bytes_of_string(callers->token), own);
-		if (CRYPTO_memcmp(own, hash, sizeof(own)) == 0) {
-			use_token(ret);
-			return CALLERS_FOUND;
-		}
+	/* Hashes are of equal length, so that neither length nor contents show in the time. */
+	if (callers->has_token && CRYPTO_memcmp(callers->token, hash, sizeof(callers->token)) == 0) {
+		use_token(ret);
+		return CALLERS_FOUND;
 	}
 	ret->is_guess = true;
 	if (ret->set && ret->set->tokens->oidc && jwt_looks_like(credential))
@@ -503,7 +502,7 @@ void callers_get_stats(struct callers *callers, struct callers_stats *ret)
 	for (size_t i = 0; i < CALLERS_RESULTS; i++)
 		ret->results[i] = atomic_load(&callers->results[i]);
 	ret->logins = atomic_load(&callers->logins);
-	ret->tokens = (set ? set->tokens->count : 0) + (callers->token != NULL);
+	ret->tokens = (set ? set->tokens->count : 0) + callers->has_token;
 	ret->keys = set ? jwks_count(set->keys) : 0;
 	ret->reloads = atomic_load(&callers->reloads);
 	ret->reload_failures = atomic_load(&callers->reload_failures);

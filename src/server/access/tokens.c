@@ -276,51 +276,71 @@ static const struct yaml_field file_fields[] = {
 	{0},
 };
 
+typedef int entry_order(const void *a, const void *b);
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct token_entry *const *left = a, *const *right = b;
+	return strcmp((*left)->name, (*right)->name);
+}
+
+static int compare_certificates(const void *a, const void *b)
+{
+	const struct token_entry *const *left = a, *const *right = b;
+	return strcmp((*left)->certificate, (*right)->certificate);
+}
+
 static int compare_hashes(const void *a, const void *b)
 {
 	const struct token_entry *const *left = a, *const *right = b;
 	return memcmp((*left)->hash, (*right)->hash, TOKEN_HASH_BYTES);
 }
 
-static int compare_texts(const void *a, const void *b)
+/* Of the entries that have what is compared. *ret_twin: the second of two that are equal, in the index; 0 = there are none. */
+static int sort_entries(struct tokens *tokens, entry_order *order, struct token_index *index, size_t *ret_twin,
+			struct error *err)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Of names of one kind, each entry has one or none. */
-static int check_unique(struct tokens *tokens, const char *file, bool certificates, struct error *err)
-{
-	const char **names = arena_alloc(&tokens->arena, (tokens->count + 1) * sizeof(*names));
-	size_t count = 0;
-	if (!names)
+	*ret_twin = 0;
+	index->entries = arena_alloc(&tokens->arena, (tokens->count + 1) * sizeof(const struct token_entry *));
+	if (!index->entries)
 		return error_nomem(err);
 	for (size_t i = 0; i < tokens->count; i++) {
-		const char *name = certificates ? tokens->items[i].certificate : tokens->items[i].name;
-		if (name)
-			names[count++] = name;
+		const struct token_entry *entry = &tokens->items[i];
+		if (order == compare_hashes ? entry->has_hash : order == compare_names || entry->certificate)
+			index->entries[index->count++] = entry;
 	}
-	qsort(names, count, sizeof(*names), compare_texts);
-	for (size_t i = 1; i < count; i++)
-		if (strcmp(names[i - 1], names[i]) == 0)
-			return error_set(err, -EINVAL, "%s: %s '%.60s' is there twice", file,
-					 certificates ? "the certificate" : "the name", names[i]);
+	qsort(index->entries, index->count, sizeof(const struct token_entry *), order);
+	for (size_t i = 1; i < index->count && !*ret_twin; i++)
+		if (order(&index->entries[i - 1], &index->entries[i]) == 0)
+			*ret_twin = i;
 	return 0;
 }
 
-static int sort_hashes(struct tokens *tokens, const char *file, struct error *err)
+static const struct token_entry *find_entry(const struct token_index *index, entry_order *order, const struct token_entry *key)
 {
-	tokens->by_hash = arena_alloc(&tokens->arena, (tokens->count + 1) * sizeof(const struct token_entry *));
-	if (!tokens->by_hash)
-		return error_nomem(err);
-	for (size_t i = 0; i < tokens->count; i++)
-		if (tokens->items[i].has_hash)
-			tokens->by_hash[tokens->hash_count++] = &tokens->items[i];
-	qsort(tokens->by_hash, tokens->hash_count, sizeof(const struct token_entry *), compare_hashes);
-	for (size_t i = 1; i < tokens->hash_count; i++)
-		if (compare_hashes(&tokens->by_hash[i - 1], &tokens->by_hash[i]) == 0)
-			return error_set(err, -EINVAL, "%s: '%s' and '%s' are the same token", file,
-					 tokens->by_hash[i - 1]->name, tokens->by_hash[i]->name);
-	return 0;
+	const struct token_entry **found = bsearch(&key, index->entries, index->count, sizeof(*index->entries), order);
+	return found ? *found : NULL;
+}
+
+/* Of names of each kind, an entry has one of its own or none. */
+static int make_indexes(struct tokens *tokens, const char *file, struct error *err)
+{
+	size_t twin;
+	int r = sort_entries(tokens, compare_names, &tokens->by_name, &twin, err);
+	if (r == 0 && twin)
+		return error_set(err, -EINVAL, "%s: the name '%.60s' is there twice", file,
+				 tokens->by_name.entries[twin]->name);
+	if (r == 0)
+		r = sort_entries(tokens, compare_certificates, &tokens->by_certificate, &twin, err);
+	if (r == 0 && twin)
+		return error_set(err, -EINVAL, "%s: the certificate '%.60s' is there twice", file,
+				 tokens->by_certificate.entries[twin]->certificate);
+	if (r == 0)
+		r = sort_entries(tokens, compare_hashes, &tokens->by_hash, &twin, err);
+	if (r == 0 && twin)
+		return error_set(err, -EINVAL, "%s: '%s' and '%s' are the same token", file,
+				 tokens->by_hash.entries[twin - 1]->name, tokens->by_hash.entries[twin]->name);
+	return r;
 }
 
 static int read_document(struct tokens *tokens, yaml_document_t *document, const char *file, struct error *err)
@@ -334,11 +354,7 @@ static int read_document(struct tokens *tokens, yaml_document_t *document, const
 	if (r == 0 && !tokens->items)
 		return error_set(err, -EINVAL, "%s: 'tokens' is missing; a file without tokens has the line 'tokens: []'",
 				 file);
-	if (r == 0)
-		r = check_unique(tokens, file, false, err);
-	if (r == 0)
-		r = check_unique(tokens, file, true, err);
-	return r < 0 ? r : sort_hashes(tokens, file, err);
+	return r < 0 ? r : make_indexes(tokens, file, err);
 }
 
 int tokens_read(struct bytes text, const char *file, struct tokens **ret, struct error *err)
@@ -393,27 +409,19 @@ struct tokens *tokens_free(struct tokens *tokens)
 const struct token_entry *tokens_find(const struct tokens *tokens, const uint8_t hash[static TOKEN_HASH_BYTES])
 {
 	struct token_entry key = {0};
-	const struct token_entry *wanted = &key;
 	memcpy(key.hash, hash, TOKEN_HASH_BYTES);
-	const struct token_entry **found =
-		bsearch(&wanted, tokens->by_hash, tokens->hash_count, sizeof(*tokens->by_hash), compare_hashes);
-	return found && CRYPTO_memcmp((*found)->hash, hash, TOKEN_HASH_BYTES) == 0 ? *found : NULL;
+	const struct token_entry *found = find_entry(&tokens->by_hash, compare_hashes, &key);
+	return found && CRYPTO_memcmp(found->hash, hash, TOKEN_HASH_BYTES) == 0 ? found : NULL;
 }
 
 const struct token_entry *tokens_find_certificate(const struct tokens *tokens, const char *name)
 {
-	for (size_t i = 0; i < tokens->count; i++)
-		if (tokens->items[i].certificate && strcmp(tokens->items[i].certificate, name) == 0)
-			return &tokens->items[i];
-	return NULL;
+	return find_entry(&tokens->by_certificate, compare_certificates, &(struct token_entry){.certificate = name});
 }
 
 const struct token_entry *tokens_find_name(const struct tokens *tokens, const char *name)
 {
-	for (size_t i = 0; i < tokens->count; i++)
-		if (strcmp(tokens->items[i].name, name) == 0)
-			return &tokens->items[i];
-	return NULL;
+	return find_entry(&tokens->by_name, compare_names, &(struct token_entry){.name = name});
 }
 
 bool token_tenants_have(const struct token_tenants *tenants, const char *name)

@@ -58,14 +58,19 @@ struct oidc_settings {
 	size_t role_count;
 };
 
+/* Entries in an order that can be searched. */
+struct token_index {
+	const struct token_entry **entries;
+	size_t count;
+};
+
 /* Does not change once it is read; has one user at first. */
 struct tokens {
 	atomic_uint users;
 	struct arena arena;
 	struct token_entry *items; /* in the order of the file */
 	size_t count;
-	const struct token_entry **by_hash;
-	size_t hash_count;
+	struct token_index by_name, by_certificate, by_hash;
 	struct oidc_settings *oidc; /* NULL = none */
 };
 /* A file that is wrong in any way is -EINVAL as a whole, with file and line; also -E2BIG, -ENOMEM. */
