@@ -48,6 +48,11 @@ void frame_set_release(struct frame_set *set);
 /* The frame of one line of a location; line 0 also of one that has none. */
 int frame_set_take(struct frame_set *set, uint32_t location, uint32_t line, uint32_t *ret, struct error *err);
 struct bytes frame_set_text(const struct frame_set *set, uint32_t text);
+/* The same, NUL-terminated, as all strings of an intern are. */
+static inline const char *frame_set_string(const struct frame_set *set, uint32_t text)
+{
+	return (const char *)frame_set_text(set, text).data;
+}
 /* 0 = unknown */
 static inline uint32_t frame_set_line(const struct frame_set *set, uint32_t frame)
 {

@@ -67,11 +67,6 @@ static void builder_release(struct builder *b)
 
 /* ---- rows ---- */
 
-static const char *text_of(const struct frame_set *set, uint32_t text)
-{
-	return text & FRAME_TEXT ? intern_string(&set->texts, text & ~FRAME_TEXT) : profile_string(set->profile, text);
-}
-
 static bool is_same(const struct builder *b, const struct frame *a, const struct frame *other)
 {
 	return a->name == other->name && (b->by_name || (a->file == other->file && a->binary == other->binary));
@@ -208,9 +203,9 @@ static int put_rows(struct builder *b, struct diff_value **ret_bases, struct err
 	for (size_t i = 0; i < b->table.count; i++) {
 		struct table_row *row = &b->table.rows[i];
 		const struct sums *sums = &b->sums[i];
-		row->name = text_of(&b->frames, b->keys[i].name);
-		row->file = text_of(&b->frames, b->keys[i].file);
-		row->binary = text_of(&b->frames, FRAME_TEXT | b->keys[i].binary);
+		row->name = frame_set_string(&b->frames, b->keys[i].name);
+		row->file = frame_set_string(&b->frames, b->keys[i].file);
+		row->binary = frame_set_string(&b->frames, FRAME_TEXT | b->keys[i].binary);
 		row->self = sum_of_wide(sums->self[0]);
 		row->total = sum_of_wide(sums->total[0]);
 		if (bases)
