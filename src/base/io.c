@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/fault.h"
+#include "base/time.h"
 
 /* Deeper trees than this are not ours; each level holds a descriptor and a stack frame. */
 #define TREE_DEPTH_MAX	 64
@@ -337,6 +338,24 @@ DIR *io_open_dir_at(int at, const char *name)
 	if (!dir && fd >= 0)
 		close(fd);
 	return dir;
+}
+
+struct io_stamp io_stamp_of(const char *path)
+{
+	struct stat info;
+	if (!path || stat(path, &info) < 0)
+		return (struct io_stamp){0};
+	return (struct io_stamp){.device = info.st_dev,
+				 .inode = info.st_ino,
+				 .size = info.st_size,
+				 .modified_ns = time_of_timespec(info.st_mtim),
+				 .changed_ns = time_of_timespec(info.st_ctim)};
+}
+
+bool io_stamp_equal(const struct io_stamp *a, const struct io_stamp *b)
+{
+	return a->device == b->device && a->inode == b->inode && a->size == b->size && a->modified_ns == b->modified_ns &&
+	       a->changed_ns == b->changed_ns;
 }
 
 ssize_t io_read_text(const char *path, char *text, size_t size)

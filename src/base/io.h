@@ -37,6 +37,16 @@ int io_make_dirs(const char *path, mode_t mode, struct error *err); /* mkdir -p 
 int io_truncate(int fd, uint64_t size, const char *name, struct error *err);
 int io_file_size(int fd, uint64_t *ret_size, const char *name, struct error *err);
 
+/* Tells that a file is another one, or was changed: by renaming over it as well as in place. Links are followed. */
+struct io_stamp {
+	dev_t device;
+	ino_t inode;
+	off_t size;
+	int64_t modified_ns, changed_ns;
+};
+struct io_stamp io_stamp_of(const char *path); /* zeros for a file that is not there, and for NULL */
+bool io_stamp_equal(const struct io_stamp *a, const struct io_stamp *b);
+
 /* Whole files. -E2BIG when the file is longer than max; /proc files work. "-" is standard input. *ret is an initialised buffer
  * (zeroed is enough): its contents are replaced, its memory is reused, its max becomes `max`; it is empty after a failure. */
 int io_read_file(const char *path, size_t max, struct buffer *ret, struct error *err);

@@ -9,15 +9,16 @@
 #include "cmd/cmd.h"
 #include "daemon/collector.h"
 #include "export/export.h"
+#include "net/net.h"
 #include "server/server.h"
 
 static int run_agent(struct collector_options *options, const char *token_file, const struct labels *labels, struct error *err)
 {
-	_cleanup_(mem_freep) char *token = NULL;
-	int r = token_file ? read_token(token_file, &token, err) : 0;
+	_cleanup_(mem_freep) char *token = NULL; /* is read again by who uses it: what is wrong with it now is told at once */
+	int r = token_file ? net_token_read(token_file, &token, err) : 0;
 	if (r < 0)
 		return r;
-	options->token = token;
+	options->token_file = token_file;
 	options->agent.labels = labels;
 	_cleanup_(collector_freep) struct collector *collector = NULL;
 	descriptors_raise(); /* perf events of each CPU, a file of each process with markers */

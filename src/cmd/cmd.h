@@ -111,9 +111,6 @@ int cmd_fail(const char *verb, const struct error *err);
 
 /* ---- shared between verbs ---- */
 
-/* The first line of a file, without white space around it; for --token-file. *ret from mem_alloc. -EACCES when others than
- * its owner and group may read the file, or its group may write it. */
-int read_token(const char *path, char **ret, struct error *err);
 /* --event: true for "cycles", false for "cpu-clock" and NULL. */
 int parse_event(const char *text, bool *ret_cycles, struct error *err);
 /* The option's row; `text` is a const char *. */

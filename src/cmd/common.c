@@ -15,28 +15,6 @@
 #include "base/time.h"
 #include "cmd/cmd.h"
 
-int read_token(const char *path, char **ret, struct error *err)
-{
-	struct stat info;
-	if (stat(path, &info) < 0)
-		return error_set_errno(err, -errno, "cannot read the token file %s", path);
-	if (S_ISREG(info.st_mode) && (info.st_mode & 027)) /* its group may read, as services' credentials are shared */
-		return error_set(err, -EACCES, "the token file %s can be read or changed by others; run: chmod 600 %s", path,
-				 path);
-	_cleanup_(buffer_release) struct buffer file = {0};
-	int r = io_read_secret(path, &file, err);
-	if (r < 0)
-		return r;
-	const char *text = buffer_string(&file);
-	if (!text)
-		return error_nomem(err);
-	size_t len = strcspn(text, " \t");
-	if (len < 8)
-		return error_set(err, -EINVAL, "the token in %s is shorter than 8 characters", path);
-	*ret = mem_strndup(text, len);
-	return *ret ? 0 : error_nomem(err);
-}
-
 int parse_event(const char *text, bool *ret_cycles, struct error *err)
 {
 	*ret_cycles = text && strcmp(text, "cycles") == 0;

@@ -142,44 +142,6 @@ static void test_labels(void **state)
 	}
 }
 
-static void check_token(struct test_files *files, const char *text, mode_t mode, int want, const char *token)
-{
-	_cleanup_(mem_freep) char *got = NULL;
-	struct error err = {0};
-	int r = read_token(test_write(files, "token", text, mode), &got, &err);
-	if (r != want)
-		fail_msg("'%s' with mode %o: %d %s", text, mode, r, err.message);
-	if (r == 0)
-		assert_string_equal(got, token);
-	else
-		assert_null(got);
-	if (r < 0)
-		assert_non_null(strstr(err.message, files->directory));
-}
-
-static void test_token(void **state)
-{
-	struct test_files files;
-	struct error err = {0};
-	char *token = NULL;
-	(void)state;
-	test_files_make(&files);
-	check_token(&files, "12345678", 0600, 0, "12345678");
-	check_token(&files, "  \t12345678 \r\nsecond line\n", 0400, 0, "12345678");
-	check_token(&files, "\n\n12345678\n", 0640, 0, "12345678"); /* its group may read */
-	check_token(&files, "12345678", 0660, -EACCES, NULL);
-	check_token(&files, "12345678", 0644, -EACCES, NULL);
-	check_token(&files, "12345678", 0602, -EACCES, NULL);
-	check_token(&files, "12345678", 0601, -EACCES, NULL);
-	check_token(&files, "1234567", 0600, -EINVAL, NULL);
-	check_token(&files, "", 0600, -EINVAL, NULL);
-	check_token(&files, "\n \n", 0600, -EINVAL, NULL);
-	assert_int_equal(read_token(test_path(&files, "missing"), &token, &err), -ENOENT);
-	assert_non_null(strstr(err.message, "cannot read the token file"));
-	assert_null(token);
-	test_files_remove(&files);
-}
-
 /* As somebody who is not root: in a child, since there is no way back. */
 static void test_directories_of_users(void **state)
 {
@@ -301,11 +263,15 @@ static void test_a_signal_while_loading(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_event),		cmocka_unit_test(test_off_cpu),
-		cmocka_unit_test(test_budget),		cmocka_unit_test(test_labels),
-		cmocka_unit_test(test_token),		cmocka_unit_test(test_directories_of_users),
-		cmocka_unit_test(test_cache_directory), cmocka_unit_test(test_signals),
-		cmocka_unit_test(test_second_signal),	cmocka_unit_test(test_a_signal_while_loading),
+		cmocka_unit_test(test_event),
+		cmocka_unit_test(test_off_cpu),
+		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_directories_of_users),
+		cmocka_unit_test(test_cache_directory),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_second_signal),
+		cmocka_unit_test(test_a_signal_while_loading),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

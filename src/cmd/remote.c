@@ -65,16 +65,14 @@ const char *remote_url(const struct remote *remote)
 int remote_connect(const struct remote *remote, int64_t timeout_ns, const atomic_bool *cancel, struct net_client **ret,
 		   struct error *err)
 {
-	_cleanup_(mem_freep) char *token = NULL;
-	int r = remote->token_file ? read_token(remote->token_file, &token, err) : 0;
 	const struct net_client_options options = {.url = remote_url(remote),
 						   .timeout_ns = timeout_ns,
 						   .response_max = GIB,
-						   .token = token,
+						   .token_file = remote->token_file,
 						   .tenant = remote->tenant,
 						   .keep_header = "X-Wick-Warning",
 						   .cancel = cancel};
-	return r < 0 ? r : net_client_new(&options, ret, err);
+	return net_client_new(&options, ret, err);
 }
 
 /* What is right about the response and yet to be known, as the server says. */

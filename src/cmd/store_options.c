@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "net/net.h"
 
 #define DAY_NS			(86400 * NS_PER_S)
 #define KEEP_AGE_DEFAULT_NS	(30 * DAY_NS)
@@ -35,7 +36,7 @@ int store_arguments_apply(const struct store_arguments *arguments, struct server
 		r = error_set(err, -EINVAL, "must be more than 0");
 	if (r < 0)
 		return error_prefix(err, r, "--keep");
-	if (arguments->token_file && (r = read_token(arguments->token_file, ret_token, err)) < 0)
+	if (arguments->token_file && (r = net_token_read(arguments->token_file, ret_token, err)) < 0)
 		return r;
 	if (arguments->token_file)
 		options->token = *ret_token;

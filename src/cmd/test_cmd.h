@@ -1,65 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of verbs: a directory of their own, files in it, and what a call prints. */
+/* For tests of verbs: what a call prints, beside files of the test's own. */
 #ifndef WICK_CMD_TEST_CMD_H
 #define WICK_CMD_TEST_CMD_H
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/io.h"
+#include "base/test_files.h"
 #include "cmd/cmd.h"
-
-/* A directory of the test's own; files in it by name. */
-struct test_files {
-	char directory[64], path[128], text[64 * 1024];
-};
-
-static inline void test_files_make(struct test_files *files)
-{
-	snprintf(files->directory, sizeof(files->directory), "/tmp/wick-cmd-XXXXXX");
-	if (!mkdtemp(files->directory))
-		abort();
-}
-
-static inline void test_files_remove(struct test_files *files)
-{
-	io_remove_tree(files->directory, NULL);
-}
-
-static inline const char *test_path(struct test_files *files, const char *name)
-{
-	snprintf(files->path, sizeof(files->path), "%s/%s", files->directory, name);
-	return files->path;
-}
-
-/* Writes it with these permissions; the path is valid until the next call. */
-static inline __attribute__((unused)) const char *test_write(struct test_files *files, const char *name, const char *text,
-							     mode_t mode)
-{
-	const char *path = test_path(files, name);
-	if (io_write_file(path, text, strlen(text), 0600, NULL) < 0 || chmod(path, mode) < 0)
-		abort();
-	return path;
-}
-
-static inline __attribute__((unused)) const char *test_read(struct test_files *files, const char *name)
-{
-	FILE *file = fopen(test_path(files, name), "r");
-	size_t len = file ? fread(files->text, 1, sizeof(files->text) - 1, file) : 0;
-	if (file)
-		fclose(file);
-	files->text[len] = 0;
-	return file ? files->text : NULL;
-}
-
-static inline __attribute__((unused)) bool test_exists(struct test_files *files, const char *name)
-{
-	return access(test_path(files, name), F_OK) == 0;
-}
 
 /* Standard output and error go into a file each until test_capture_end(). */
 struct test_capture {

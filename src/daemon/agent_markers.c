@@ -468,6 +468,7 @@ int agent_markers_new(const struct agent_markers_options *options, struct agent_
 	int r = markers->host ? 0 : error_nomem(err);
 	struct net_client_options net = {.url = options->url,
 					 .token = options->token,
+					 .token_file = options->token_file,
 					 .tenant = options->tenant,
 					 .timeout_ns = SEND_TIMEOUT_NS,
 					 .response_max = ANSWER_BYTES_MAX,

@@ -15,10 +15,10 @@
 struct agent_markers;
 struct control_client;
 struct agent_markers_options {
-	const char *url, *token, *tenant; /* NULL = none, but for url */
-	const char *host;		  /* control_host_is_valid() */
-	const char *directory;		  /* of spools; NULL = what waits is in memory only */
-	uint64_t spool_bytes;		  /* 0 = the default */
+	const char *url, *token, *token_file, *tenant; /* NULL = none, but for url */
+	const char *host;			       /* control_host_is_valid() */
+	const char *directory;			       /* of spools; NULL = what waits is in memory only */
+	uint64_t spool_bytes;			       /* 0 = the default */
 	int64_t spool_age_ns;
 	struct control_client *control_client; /* knows how the clocks stand; must live longer */
 };

@@ -304,6 +304,7 @@ static int start_exporter(struct collector *collector, const struct collector_op
 										       .url = options->url,
 										       .name = is_here ? "server" : NULL,
 										       .token = options->token,
+										       .token_file = options->token_file,
 										       .tenant = options->tenant,
 										       .memory_only = is_here,
 										       .spool_bytes = options->spool_bytes,
@@ -329,6 +330,7 @@ static int start_uploader(struct collector *collector, const struct collector_op
 {
 	struct uploader_options uploader = {.url = options->url,
 					    .token = options->token,
+					    .token_file = options->token_file,
 					    .tenant = options->tenant,
 					    .rate = options->debuginfo_rate,
 					    .file_bytes_max = options->debuginfo_file_bytes_max,
@@ -348,6 +350,7 @@ static int start_markers(struct collector *collector, const struct collector_opt
 {
 	struct agent_markers_options markers = {.url = options->url,
 						.token = options->token,
+						.token_file = options->token_file,
 						.tenant = options->tenant,
 						.host = host,
 						.directory = options->link_fd < 0 ? options->spool_directory : NULL,
@@ -388,6 +391,7 @@ static int start_control_client(struct collector *collector, const struct collec
 	struct control_client_options control_client = {
 		.url = options->url,
 		.token = options->token,
+		.token_file = options->token_file,
 		.tenant = options->tenant,
 		.host = host,
 		.refusal = options->no_remote_record ? "remote recording is disabled on its agent (--no-remote-record)" : NULL,

@@ -11,8 +11,8 @@ struct collector;
 struct export_target;
 struct collector_options {
 	struct agent_options agent;
-	const char *url, *token, *tenant;    /* of the server; url NULL = none; tenant NULL = the default one */
-	const struct export_target *targets; /* further export targets */
+	const char *url, *token, *token_file, *tenant; /* of the server; url NULL = none; tenant NULL = the default one */
+	const struct export_target *targets;	       /* further export targets */
 	size_t target_count;
 	const struct labels *host_labels; /* of the host, beside what it is known to be; NULL = none */
 	const char *spool_directory;	  /* NULL = in memory only */

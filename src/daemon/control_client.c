@@ -45,7 +45,7 @@
 #define HEALTH_SOON_NS	  (10 * NS_PER_S) /* after the first one, which says little */
 
 struct control_client {
-	char *url, *token, *tenant, *directory;
+	char *url, *token, *token_file, *tenant, *directory;
 	pthread_t thread;
 	bool running;
 	pthread_mutex_t lock;
@@ -214,6 +214,7 @@ static int open_net(struct control_client *client, int64_t timeout_ns, struct ne
 {
 	struct net_client_options options = {.url = client->url,
 					     .token = client->token,
+					     .token_file = client->token_file,
 					     .tenant = client->tenant,
 					     .timeout_ns = timeout_ns,
 					     .response_max = CONTROL_BODY_BYTES_MAX,
@@ -468,11 +469,13 @@ static int fill(struct control_client *client, const struct control_client_optio
 	client->runner = RECORDING_RUNNER_NONE;
 	client->url = mem_strdup(options->url);
 	client->token = options->token ? mem_strdup(options->token) : NULL;
+	client->token_file = options->token_file ? mem_strdup(options->token_file) : NULL;
 	client->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
 	client->directory = mem_strdup(choose_directory(options->directory));
 	client->fill_health = options->health;
 	client->health_context = options->context;
-	if (!client->url || (options->token && !client->token) || (options->tenant && !client->tenant) || !client->directory)
+	if (!client->url || (options->token && !client->token) || (options->token_file && !client->token_file) ||
+	    (options->tenant && !client->tenant) || !client->directory)
 		return error_nomem(err);
 	int r = control_make_id(client->poll.agent, sizeof(client->poll.agent) / 2, err);
 	if (r < 0)
@@ -519,6 +522,7 @@ struct control_client *control_client_free(struct control_client *client)
 	pthread_cond_destroy(&client->wake);
 	mem_free(client->url);
 	mem_free(client->token);
+	mem_free(client->token_file);
 	mem_free(client->tenant);
 	mem_free(client->directory);
 	return mem_free(client);

@@ -13,7 +13,7 @@
 
 struct control_client;
 struct control_client_options {
-	const char *url, *token, *tenant; /* token, tenant NULL = none */
+	const char *url, *token, *token_file, *tenant; /* token, tenant NULL = none */
 	const char *host;
 	const char *refusal;   /* why it rejects recording requests; NULL = it accepts them */
 	const char *directory; /* for a recording until it is sent; NULL = $TMPDIR or /tmp */

@@ -552,6 +552,7 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 	int r = copy_options(uploader, options, err);
 	struct net_client_options client = {.url = options->url,
 					    .token = options->token,
+					    .token_file = options->token_file,
 					    .tenant = options->tenant,
 					    .timeout_ns = CALL_TIMEOUT_NS,
 					    .response_max = MIB,

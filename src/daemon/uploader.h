@@ -28,12 +28,13 @@
 
 struct uploader;
 struct uploader_options {
-	const char *url, *token;     /* token NULL = none */
-	const char *tenant;	     /* NULL = none; stays the caller's */
-	uint64_t rate;		     /* bytes a second; 0 = 1 MiB */
-	uint64_t file_bytes_max;     /* larger files are not sent; 0 = 2 GiB */
-	const char *kernel_build_id; /* whose list of functions is offered as well; NULL, "" = none */
-	const char *directory;	     /* for temporary files; NULL = /var/tmp or /tmp */
+	const char *url;
+	const char *token, *token_file; /* as struct net_client_options; NULL = none */
+	const char *tenant;		/* NULL = none; stays the caller's */
+	uint64_t rate;			/* bytes a second; 0 = 1 MiB */
+	uint64_t file_bytes_max;	/* larger files are not sent; 0 = 2 GiB */
+	const char *kernel_build_id;	/* whose list of functions is offered as well; NULL, "" = none */
+	const char *directory;		/* for temporary files; NULL = /var/tmp or /tmp */
 	/* Nothing is sent. The server is told which files there are all the same, as several of one id are known to be several
 	 * by nothing else. */
 	bool tells_only;

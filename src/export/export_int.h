@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/cancel.h"
+#include "base/io.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "export/export.h"
@@ -23,6 +24,7 @@ struct sender {
 	struct spool *spool;
 	struct net_tls *tls;
 	struct net_client *client;
+	struct io_stamp secret;		/* of the file that the client's token or password is from */
 	struct load_segments *segments; /* parca: of binaries, by build-id */
 	pthread_t thread;
 	bool running;
@@ -55,6 +57,8 @@ struct attempt {
 	uint64_t rejected; /* profiles of a delivered record that were not stored */
 	char why[512];
 };
+/* Connects anew if the file of the token or password has changed. On failure what was read before stays in use. */
+int sender_renew(struct sender *sender, struct error *err);
 /* Sends a record once: gzip of an OTLP request. */
 void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct bytes record, struct attempt *ret);
 /* Makes the client with everything that stays the same; again when credentials may have changed. */

@@ -86,6 +86,18 @@ void sender_disconnect(struct sender *sender)
 	sender->tls = net_tls_free(sender->tls);
 }
 
+static const char *secret_file(const struct export_target *target)
+{
+	return target->username ? target->password_file : target->token ? NULL : target->token_file;
+}
+
+int sender_renew(struct sender *sender, struct error *err)
+{
+	const char *path = secret_file(sender->target);
+	struct io_stamp now = io_stamp_of(path);
+	return path && !io_stamp_equal(&now, &sender->secret) ? sender_connect(sender, err) : 0;
+}
+
 int sender_connect(struct sender *sender, struct error *err)
 {
 	const struct export_target *target = sender->target;
@@ -107,6 +119,7 @@ int sender_connect(struct sender *sender, struct error *err)
 	if (r < 0)
 		return r;
 	sender->client = fresh;
+	sender->secret = io_stamp_of(secret_file(target)); /* before it is read: a change in between is seen */
 	r = set_headers(sender, err);
 	if (r < 0 && old) { /* what worked once may work again */
 		net_client_free(fresh);

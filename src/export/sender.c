@@ -135,6 +135,12 @@ static void count(struct sender *sender, const struct spool_meta *meta, size_t b
 
 /* ---- the thread ---- */
 
+static void log_credentials(struct sender *sender, int r, const struct error *err)
+{
+	if (r < 0 && is_new_reason(sender, err->message))
+		exporter_log(sender->exporter, LOG_WARN, "%s: %s", sender->name, err->message);
+}
+
 /* Whether the front is done with. */
 static bool classify_attempt(struct sender *sender, struct attempt *attempt)
 {
@@ -145,8 +151,7 @@ static bool classify_attempt(struct sender *sender, struct attempt *attempt)
 		log_outage(sender, attempt->why);
 		/* What the file holds now may be better. */
 		struct error err = {0};
-		if (attempt->unauthorized && sender_connect(sender, &err) < 0 && is_new_reason(sender, err.message))
-			exporter_log(sender->exporter, LOG_WARN, "%s: %s", sender->name, err.message);
+		log_credentials(sender, attempt->unauthorized ? sender_connect(sender, &err) : 0, &err);
 		return false;
 	}
 	sender->tries = 0;
@@ -169,6 +174,8 @@ static bool send_next(struct sender *sender, int64_t *pause_ns)
 		rest(sender, NS_PER_S, 0);
 		return true;
 	}
+	struct error err = {0};
+	log_credentials(sender, sender_renew(sender, &err), &err);
 	sender_attempt(sender, &meta, buffer_bytes(&record), &attempt);
 	if (exporter_gave_up(sender->exporter) && attempt.verdict != DELIVERED) {
 		spool_done(sender->spool, false);

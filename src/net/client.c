@@ -106,9 +106,11 @@ static int set_target(struct net_client *client, const struct net_client_options
 	client->keep_header = options->keep_header;
 	if (options->tenant && !http_is_field_value(options->tenant))
 		return error_set(err, -EINVAL, "the tenant's name has a control character");
-	client->token = options->token ? mem_strdup(options->token) : NULL;
+	client->token = options->token && !options->token_file ? mem_strdup(options->token) : NULL;
 	client->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
-	r = options->unix_path ? set_unix_path(client, options->unix_path, err) : 0;
+	r = options->token_file ? client_token_open(client, options->token_file, err) : 0;
+	if (r == 0 && options->unix_path)
+		r = set_unix_path(client, options->unix_path, err);
 	if (r < 0)
 		return r;
 	bool whole = client->url && (client->token || !options->token) && (client->tenant || !options->tenant);
@@ -150,6 +152,7 @@ struct net_client *net_client_free(struct net_client *client)
 		atomic_fetch_add_explicit(&client->budget->left, client->charged, memory_order_relaxed);
 	mem_free(client->url);
 	mem_free(client->token);
+	mem_free(client->token_file);
 	mem_free(client->tenant);
 	mem_free(client->unix_path);
 	net_client_clear_headers(client);

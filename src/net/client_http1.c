@@ -383,6 +383,7 @@ int net_client_request(struct net_client *client, const char *method, const char
 			    .packed.max = body.len + body.len / 8 + KIB};
 	ret->body.max = client->response_max;
 	client->deadline_ns = time_monotonic_ns() + client->timeout_ns;
+	client_token_renew(client);
 	r = run_call(&call, method, path, content_type, body, gzip, err);
 	buffer_release(&call.head);
 	buffer_release(&call.packed);

@@ -413,6 +413,7 @@ int net_client_grpc(struct net_client *client, const char *path, const struct by
 	if (!client_is_path(path))
 		return error_set(err, -EINVAL, "bad path for %s: it must start with '/' and be percent-encoded", client->url);
 	client->deadline_ns = time_monotonic_ns() + client->timeout_ns;
+	client_token_renew(client);
 	ret->body.max = client->response_max;
 	int r = 1;
 	for (int attempt = 0; attempt < 2 && r == 1; attempt++) {

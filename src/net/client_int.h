@@ -4,6 +4,7 @@
 #define WICK_NET_CLIENT_INT_H
 
 #include "base/cancel.h"
+#include "base/io.h"
 #include "net/net_int.h"
 #include "net/proxy_int.h"
 
@@ -22,6 +23,9 @@ struct client_channel {
 struct client_http2;
 struct net_client {
 	char *url, *token;
+	char *token_file; /* NULL = the token stays as it is */
+	struct io_stamp token_stamp;
+	int64_t token_looked_ns; /* when the stamp was taken, monotonic */
 	char *tenant;
 	char *unix_path; /* NULL = by address */
 	const char *keep_header;
@@ -56,6 +60,11 @@ void client_reset_response(struct net_client_response *response);
 /* Fills retry_after_ns and never_retry if the header, its name in lower case, is one that says. */
 void client_take_retry(struct net_client_response *response, struct bytes name, struct bytes value);
 void client_http2_close(struct net_client *client);
+
+/* ---- client_token.c ---- */
+int client_token_open(struct net_client *client, const char *path, struct error *err);
+/* Before each call. */
+void client_token_renew(struct net_client *client);
 
 /* ---- client_tunnel.c ---- */
 /* Has the proxy, which the channel is connected to, connect it to the server. */

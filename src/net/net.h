@@ -289,6 +289,7 @@ struct net_client_options {
 	bool keep_encoded;	   /* HTTP/1.1: leave a compressed body as it came; response.encoding says how */
 	unsigned cancel_ms;	   /* how often cancel is looked at; 0 = 100 */
 	const char *token;	   /* sent as "Authorization: Bearer"; NULL = none */
+	const char *token_file;	   /* the same from this file, also when it is replaced later; instead of `token` */
 	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
 	const atomic_bool *cancel; /* looked at every cancel_ms; -ECANCELED */
 	bool direct;		   /* never through a proxy; else as the environment says (proxy.c) */
@@ -304,6 +305,9 @@ struct net_client *net_client_free(struct net_client *client);
 DEFINE_CLEANUP_POINTER(net_client_free, struct net_client);
 /* The time of each call from now on, as options.timeout_ns. */
 void net_client_set_timeout(struct net_client *client, int64_t timeout_ns);
+/* The token in a file, for --token-file: its first line, at least 8 characters. *ret from mem_alloc. -EACCES when others than
+ * its owner and group may read the file, or its group may write it; -EINVAL for what is no token. */
+int net_token_read(const char *path, char **ret, struct error *err);
 /* Whether options.proxy_url can be this; -EINVAL with a message that holds nothing of a password. */
 int net_proxy_check(const char *proxy_url, struct error *err);
 

@@ -39,13 +39,6 @@
 #define FETCH_TIMEOUT_NS  (10 * NS_PER_S)
 #define TOKEN_NAME	  "token" /* of the one of the configuration */
 
-struct stamp {
-	dev_t device;
-	ino_t inode;
-	off_t size;
-	int64_t modified_ns, changed_ns;
-};
-
 struct token_set {
 	atomic_uint users;
 	struct tokens *tokens;
@@ -68,7 +61,7 @@ struct callers {
 	atomic_bool cancel;    /* a fetch */
 	atomic_bool key_missed;
 	/* the thread's */
-	struct stamp tokens_stamp, keys_stamp;
+	struct io_stamp tokens_stamp, keys_stamp;
 	int64_t fetched_ns; /* when it was tried last; 0 = never */
 	bool fetch_failed;
 	atomic_uint_least64_t results[CALLERS_RESULTS], logins, reloads, reload_failures;
@@ -128,25 +121,6 @@ static struct token_set *make_set(struct tokens *tokens, struct jwks *keys)
 
 /* ---- files ---- */
 
-static struct stamp stamp_of(const char *path)
-{
-	struct stat info;
-	struct stamp stamp = {0};
-	if (path && stat(path, &info) == 0)
-		stamp = (struct stamp){.device = info.st_dev,
-				       .inode = info.st_ino,
-				       .size = info.st_size,
-				       .modified_ns = time_of_timespec(info.st_mtim),
-				       .changed_ns = time_of_timespec(info.st_ctim)};
-	return stamp;
-}
-
-static bool stamp_equal(const struct stamp *a, const struct stamp *b)
-{
-	return a->device == b->device && a->inode == b->inode && a->size == b->size && a->modified_ns == b->modified_ns &&
-	       a->changed_ns == b->changed_ns;
-}
-
 /* A token for a tenant would be good for nothing on a server without tenants, or, read otherwise, for everything. */
 static int check_tenants(const struct callers *callers, const struct tokens *tokens, struct error *err)
 {
@@ -173,7 +147,7 @@ static int load_keys(struct callers *callers, const struct tokens *tokens, struc
 	const struct oidc_settings *oidc = tokens->oidc;
 	mem_free(callers->keys_file);
 	callers->keys_file = oidc && oidc->jwks_file ? mem_strdup(oidc->jwks_file) : NULL;
-	callers->keys_stamp = stamp_of(callers->keys_file);
+	callers->keys_stamp = io_stamp_of(callers->keys_file);
 	if (oidc && oidc->jwks_file) {
 		_cleanup_(buffer_release) struct buffer json = {0};
 		int r = io_read_file(oidc->jwks_file, JWKS_BYTES_MAX, &json, err);
@@ -192,7 +166,7 @@ static int load(struct callers *callers, struct error *err)
 {
 	_cleanup_(tokens_freep) struct tokens *tokens = NULL;
 	struct jwks *keys = NULL;
-	callers->tokens_stamp = stamp_of(callers->tokens_file); /* before it is read: a change in between is seen */
+	callers->tokens_stamp = io_stamp_of(callers->tokens_file); /* before it is read: a change in between is seen */
 	int r = tokens_load(callers->tokens_file, &tokens, err);
 	if (r == 0)
 		r = check_tenants(callers, tokens, err);
@@ -227,9 +201,9 @@ static void reload(struct callers *callers)
 
 static bool files_changed(struct callers *callers)
 {
-	struct stamp tokens = stamp_of(callers->tokens_file);
-	struct stamp keys = stamp_of(callers->keys_file);
-	return !stamp_equal(&tokens, &callers->tokens_stamp) || !stamp_equal(&keys, &callers->keys_stamp);
+	struct io_stamp tokens = io_stamp_of(callers->tokens_file);
+	struct io_stamp keys = io_stamp_of(callers->keys_file);
+	return !io_stamp_equal(&tokens, &callers->tokens_stamp) || !io_stamp_equal(&keys, &callers->keys_stamp);
 }
 
 /* ---- keys behind a URL ---- */
