@@ -17,6 +17,7 @@
 
 #include "agent/agent_int.h"
 #include "agent/process/targets.h"
+#include "agent/runtime/likely.h"
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/time.h"
@@ -337,6 +338,18 @@ static int start_unwinder(struct agent *agent, const struct agent_options *optio
 	return r;
 }
 
+/* Whether a process that is recorded is likely to have a runtime: then the program for them is loaded before its first sample.
+ * Where all are recorded, it is while the agent warms up. */
+static bool runtimes_are_likely(const struct agent_options *options)
+{
+	if (options->command && runtime_is_likely_in_command(options->command))
+		return true;
+	for (size_t i = 0; i < options->pid_count; i++)
+		if (runtime_is_likely_in_process(options->pids[i]))
+			return true;
+	return false;
+}
+
 /* The kernel begins to record; first the events, so that none is missed between the snapshot and the first sample. */
 static int start_sampler(struct agent *agent, const struct agent_options *options, struct error *err)
 {
@@ -346,6 +359,8 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 	int r = sampler_new(&sampling, &agent->sampler, err);
 	if (r == 0)
 		r = start_unwinder(agent, options, err);
+	if (r == 0 && unwinder_runtimes(agent->unwinder)->kinds && runtimes_are_likely(options))
+		sampler_want_runtimes(agent->sampler, NULL); /* what goes wrong is told by agent_stats */
 	if (r == 0)
 		r = watch(agent, sampler_wakeup_fd(agent->sampler), TAG_WAKEUP, err);
 	if (r == 0)
@@ -665,6 +680,8 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->rate_changes = agent->governor.changes;
 	memcpy(stats->cost_ns, agent->meter.ns, sizeof(stats->cost_ns));
 	snprintf(stats->event, sizeof(stats->event), "%s", agent->unprivileged ? "cpu-clock:u" : sampler_event(agent->sampler));
+	snprintf(stats->runtimes_problem, sizeof(stats->runtimes_problem), "%s",
+		 agent->sampler ? sampler_runtimes_problem(agent->sampler) : "");
 }
 
 static void count_flush(struct agent *agent, int64_t took_ns)

@@ -314,6 +314,7 @@ static int open_all(struct record *record, struct error *err)
 	if (r < 0)
 		return r;
 	record->agent.at_exec = record->command.count > 0;
+	record->agent.command = record->command.count ? record->command.items[0] : NULL;
 	record->agent.flush_interval_ns = FLUSH_NS;
 	record->agent.run_once = !record->at_ns; /* else it runs while it waits, too */
 	record->agent.event_ring_bytes = RING_BYTES;
@@ -378,6 +379,8 @@ static void report(const struct record *record)
 		fprintf(stderr, "  processes without counters: %llu\n", (unsigned long long)stats.counters_left_out);
 	if (stats.counters_problem[0])
 		fprintf(stderr, "  no counters: %s\n", stats.counters_problem);
+	if (stats.runtimes_problem[0])
+		fprintf(stderr, "  no functions of interpreters: %s\n", stats.runtimes_problem);
 	host_symbols_get_jit_stats(&record->symbols, &jit);
 	for (size_t i = 0; i < JIT_PROBLEM_COUNT; i++)
 		if (jit.problems[i])
