@@ -320,7 +320,7 @@ static int open_all(struct record *record, struct error *err)
 	record->agent.event_ring_bytes = RING_BYTES;
 	if (!record->agent.wall && !record->agent.off_cpu_chance) /* these choose larger ones */
 		record->agent.ring_bytes = RING_BYTES;
-	record->agent.cache_directory = unwind_cache_directory();
+	record->agent.cache_directory = record->symbols.cache_directory = unwind_cache_directory();
 	/* Beside what the kernel does to check the sampling program; in the first drain all samples would wait for it. */
 	if (!record->agent.no_kernel)
 		host_symbols_read_ahead(&record->symbols);

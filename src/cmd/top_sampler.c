@@ -233,6 +233,7 @@ int top_sampler_new(struct top_settings *settings, struct top_feed *feed, struct
 		sampler->held[i].fd = -1;
 	sampler->feed = feed;
 	int r = host_symbols_init(&sampler->symbols, err);
+	sampler->symbols.cache_directory = unwind_cache_directory();
 	if (r == 0)
 		r = symbolizer_new(&symbols, &sampler->symbolizer, err);
 	if (r == 0)

@@ -186,6 +186,13 @@ bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64
  * (kptr_restrict) with a message that has the fix. */
 struct kallsyms;
 int kallsyms_load(struct kallsyms **ret, struct error *err);
+/* The same of core text alone, as kallsyms_save_core() has left it in that directory (base/own_dir.h) since the machine booted:
+ * 1 ms instead of some 50. Any failure means that there is none, or that it is not to be used. */
+int kallsyms_load_core(const char *directory, struct kallsyms **ret);
+/* True of a table that knows core text only: an address outside of it asks for kallsyms_load(). */
+bool kallsyms_is_core_only(const struct kallsyms *kallsyms);
+/* Keeps core text of a table of kallsyms_load(). A failure costs time later, nothing else. */
+void kallsyms_save_core(const struct kallsyms *kallsyms, const char *directory);
 struct kallsyms *kallsyms_free(struct kallsyms *kallsyms);
 DEFINE_CLEANUP_POINTER(kallsyms_free, struct kallsyms);
 /* name and module live as long as the table; module is "[kernel.kallsyms]" for the kernel itself, else as in /proc/kallsyms:
