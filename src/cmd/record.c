@@ -296,7 +296,8 @@ static int open_all(struct record *record, struct error *err)
 {
 	/* In a process of its own: who is recorded may be somebody else. */
 	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
-	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
+	struct symbolizer_options symbols = {
+		.worker = &worker, .own_files = true, .file_cache_directory = symbol_cache_directory()};
 	struct agent_sink sink = {.context = record,
 				  .on_binary = on_binary,
 				  .kernel_symbol = on_kernel_symbol,

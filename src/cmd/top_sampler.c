@@ -223,8 +223,11 @@ int top_sampler_new(struct top_settings *settings, struct top_feed *feed, struct
 {
 	/* In a process of its own: who is sampled may be somebody else. */
 	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
-	const struct symbolizer_options symbols = {
-		.worker = &worker, .own_files = true, .workers = 1, .memory_max_bytes = SYMBOL_MEMORY_BYTES};
+	const struct symbolizer_options symbols = {.worker = &worker,
+						   .own_files = true,
+						   .workers = 1,
+						   .memory_max_bytes = SYMBOL_MEMORY_BYTES,
+						   .file_cache_directory = symbol_cache_directory()};
 	_cleanup_(top_sampler_freep) struct top_sampler *sampler = mem_zalloc(sizeof(*sampler));
 	if (!sampler)
 		return error_nomem(err);

@@ -26,10 +26,14 @@ struct uploads;
 /* Pointers are borrowed and must outlive the symbolizer. */
 struct symbolizer_options {
 	const char *cache_directory; /* NULL = memory only */
-	uint64_t cache_max_bytes;    /* of tables on disk; 0 = 8 GiB; the least recently used go first */
-	size_t memory_max_bytes;     /* of tables mapped at once; 0 = 512 MiB */
-	int64_t retry_ns;	     /* the first retry of a binary without symbols; 0 = 1 min */
-	bool no_host_files;	     /* never open paths from profiles (for profiles of other hosts) */
+	/* A directory of the user's own for tables of files of this host, so that the next one who reads the same files finds
+	 * them (file_cache.c); NULL = none. One that cannot be used is the same as none. Without uploads and debuginfod only.
+	 */
+	const char *file_cache_directory;
+	uint64_t cache_max_bytes; /* of tables on disk; 0 = 8 GiB; the least recently used go first */
+	size_t memory_max_bytes;  /* of tables mapped at once; 0 = 512 MiB */
+	int64_t retry_ns;	  /* the first retry of a binary without symbols; 0 = 1 min */
+	bool no_host_files;	  /* never open paths from profiles (for profiles of other hosts) */
 	bool own_files;	  /* requests come from the user of this process: split DWARF and sources need not be world-readable */
 	unsigned workers; /* concurrent background builds; 0 = each resolve builds its tables itself, and waits */
 	const struct symbol_worker_options *worker; /* NULL = build in this process */

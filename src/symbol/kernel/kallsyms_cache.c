@@ -24,7 +24,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/own_dir.h"
-#include "symbol/kallsyms_int.h"
+#include "symbol/kernel/kallsyms_int.h"
 
 #define CACHE_NAME	"kernel.names"
 #define CACHE_MAGIC	"wickkern"

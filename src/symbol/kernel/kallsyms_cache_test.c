@@ -19,7 +19,7 @@
 #include "base/own_dir.h"
 #include "base/test_fixture.h"
 #include "base/test_stride.h"
-#include "symbol/kallsyms_int.h"
+#include "symbol/kernel/kallsyms_int.h"
 #include "symbol/symbol_int.h"
 
 #define CORE  "[kernel.kallsyms]"

@@ -41,8 +41,8 @@
 #include "base/sorted.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
-#include "symbol/kallsyms_int.h"
-#include "symbol/kallsyms_text.h"
+#include "symbol/kernel/kallsyms_int.h"
+#include "symbol/kernel/kallsyms_text.h"
 #include "symbol/symbol_int.h"
 
 #define NAME_MAX_BYTES	   1023u /* the kernel's KSYM_NAME_LEN is 512; longer ones are cut */

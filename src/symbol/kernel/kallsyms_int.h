@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to kallsyms.c, which explains it, and kallsyms_cache.c. */
-#ifndef WICK_SYMBOL_KALLSYMS_INT_H
-#define WICK_SYMBOL_KALLSYMS_INT_H
+#ifndef WICK_SYMBOL_KERNEL_KALLSYMS_INT_H
+#define WICK_SYMBOL_KERNEL_KALLSYMS_INT_H
 
 #include "base/buffer.h"
 #include "base/intern.h"
