@@ -1103,10 +1103,12 @@ int sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+/* Also in the place of the other one, where it is known beforehand that it will be needed. */
 SEC("perf_event")
 int sample_with_runtimes(struct bpf_perf_event_data *ctx)
 {
-	take_sample(ctx, true);
+	if (is_wanted(ctx))
+		take_sample(ctx, true);
 	return 0;
 }
 

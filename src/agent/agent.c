@@ -356,11 +356,10 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 	struct sampler_options sampling;
 
 	size_sampler(agent, options, &sampling);
+	sampling.runtimes = options->no_runtimes != RUNTIME_ALL && runtimes_are_likely(options);
 	int r = sampler_new(&sampling, &agent->sampler, err);
 	if (r == 0)
 		r = start_unwinder(agent, options, err);
-	if (r == 0 && unwinder_runtimes(agent->unwinder)->kinds && runtimes_are_likely(options))
-		sampler_want_runtimes(agent->sampler, NULL); /* what goes wrong is told by agent_stats */
 	if (r == 0)
 		r = watch(agent, sampler_wakeup_fd(agent->sampler), TAG_WAKEUP, err);
 	if (r == 0)

@@ -62,9 +62,10 @@ struct sampler {
 	bool cycles; /* false too when there is no cycle counter */
 	uint32_t heap_bytes;
 	struct unwind_slot *slots;
-	bool has_runtimes;	   /* the program for them is there */
-	int64_t runtimes_tried_ns; /* 0 = never */
-	char *runtimes_problem;	   /* why it is not; NULL = it was not needed yet, or there is no memory */
+	struct bpf_program *program; /* that perf events run */
+	bool has_runtimes;	     /* the program for them is there */
+	int64_t runtimes_tried_ns;   /* 0 = never */
+	char *runtimes_problem;	     /* why it is not; NULL = it was not needed yet, or there is no memory */
 };
 
 /* ---- what libbpf says, kept for the error message instead of being printed ---- */
@@ -239,7 +240,8 @@ static int set_ring_pattern(struct sampler *sampler, struct error *err)
 	return 0;
 }
 
-static int configure(struct sampler *sampler, const struct sampler_options *options, struct error *err)
+/* runtimes: the program for processes with runtimes takes all samples, and is the only one. */
+static int configure(struct sampler *sampler, const struct sampler_options *options, bool runtimes, struct error *err)
 {
 	struct sample_bpf *bpf = sampler->bpf;
 
@@ -253,7 +255,9 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf->rodata->capture = options->capture;
 	bpf->rodata->wait_least_ns = options->wait_least_ns;
 	bpf->rodata->wait_runnable = options->wait_runnable;
-	bpf_program__set_autoload(bpf->progs.sample_with_runtimes, false);
+	sampler->program = runtimes ? bpf->progs.sample_with_runtimes : bpf->progs.sample;
+	bpf_program__set_autoload(bpf->progs.sample, !runtimes);
+	bpf_program__set_autoload(bpf->progs.sample_with_runtimes, runtimes);
 	bpf_program__set_autoload(bpf->progs.switch_threads, options->off_cpu_max > 0);
 	bpf_program__set_autoload(bpf->progs.wake_unseen, options->wait_runnable);
 	bpf->rodata->python_threads_mask = PYTHON_THREAD_SLOTS - 1;
@@ -302,18 +306,29 @@ static int explain_load(int code, struct error *err)
 	return load_error(code, "load the sampling program into the kernel", err);
 }
 
-static int load(struct sampler *sampler, const struct sampler_options *options, struct error *err)
+static int load_programs(struct sampler *sampler, const struct sampler_options *options, bool runtimes, struct error *err)
 {
-	libbpf_set_print(libbpf_keep);
+	sample_bpf__destroy(sampler->bpf);
 	sampler->bpf = sample_bpf__open();
 	if (!sampler->bpf)
 		return load_error(-errno, "open the sampling program", err);
-	int r = configure(sampler, options, err);
+	int r = configure(sampler, options, runtimes, err);
 	if (r < 0)
 		return r;
 	r = sample_bpf__load(sampler->bpf);
+	sampler->has_runtimes = r == 0 && runtimes;
+	return r < 0 ? explain_load(r, err) : 0;
+}
+
+/* Native stacks are better than none, if it is the program for runtimes that cannot be loaded. */
+static int load(struct sampler *sampler, const struct sampler_options *options, struct error *err)
+{
+	libbpf_set_print(libbpf_keep);
+	int r = load_programs(sampler, options, options->runtimes, err);
+	if (r == -ENOTSUP && options->runtimes)
+		r = load_programs(sampler, options, false, err);
 	if (r < 0)
-		return explain_load(r, err);
+		return r;
 	r = sample_bpf__attach(sampler->bpf); /* the tracepoints; perf events follow by CPU */
 	if (r < 0)
 		return load_error(r, "attach to the kernel's process tracepoints", err);
@@ -453,7 +468,7 @@ static int attach_cpu(struct sampler *sampler, unsigned cpu, struct bpf_link **r
 	int fd = open_timer(sampler, cpu, err);
 	if (fd < 0)
 		return fd;
-	struct bpf_link *link = bpf_program__attach_perf_event(sampler->bpf->progs.sample, fd);
+	struct bpf_link *link = bpf_program__attach_perf_event(sampler->program, fd);
 	if (!link) {
 		int r = -errno;
 		close(fd);
@@ -713,7 +728,7 @@ void sampler_get_counters(const struct sampler *sampler, struct sampler_counters
 		for (size_t j = 0; cpu->ring.shared && j < ABI_RUN_BUCKETS; j++)
 			ret->run_buckets[j] += __atomic_load_n(&cpu->ring.shared->run_ns[j], __ATOMIC_RELAXED);
 	}
-	if (!bpf_obj_get_info_by_fd(bpf_program__fd(sampler->bpf->progs.sample), &info, &length)) {
+	if (!bpf_obj_get_info_by_fd(bpf_program__fd(sampler->program), &info, &length)) {
 		ret->run_ns = info.run_time_ns;
 		ret->run_count = info.run_cnt;
 	}

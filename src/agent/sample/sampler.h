@@ -29,6 +29,7 @@ struct sampler_options {
 	size_t off_cpu_max;   /* waiting threads that are looked at, at a time; 0 = no off-CPU program is loaded */
 	uint64_t wait_least_ns;
 	bool wait_runnable; /* also threads that are switched out while they could go on */
+	bool runtimes;	    /* processes with runtimes are expected; see sampler_want_runtimes() */
 };
 #define SAMPLER_RING_BYTES_MIN 65536u
 #define SAMPLER_RING_BYTES_MAX (4u << 20)
