@@ -423,12 +423,24 @@ static int warm_up(struct agent *agent, struct error *err)
 	return r < 0 ? r : 0;
 }
 
+/* What there is before the first sample. Processes that are not sampled need not be known: reading all of a machine takes
+ * longer than many recordings do. */
+static int see_processes(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	int r = 0;
+	if (!options->pids || options->cgroup_count)
+		return process_table_snapshot(&agent->processes, err);
+	for (size_t i = 0; i < options->pid_count && r == 0; i++)
+		r = process_table_see(&agent->processes, options->pids[i], err);
+	return r;
+}
+
 static int start(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	int r = options->unprivileged ? start_unprivileged(agent, options, err) : start_sampler(agent, options, err);
 	agent->processes.meter = agent->binaries.meter = &agent->meter;
 	if (r == 0)
-		r = process_table_snapshot(&agent->processes, err);
+		r = see_processes(agent, options, err);
 	if (r < 0)
 		return r;
 	process_table_check(&agent->processes);
@@ -602,7 +614,8 @@ int agent_add_pid(struct agent *agent, pid_t pid, struct error *err)
 		agent->unprivileged->refused += r == -EPERM;
 		return r;
 	}
-	return sampler_add_pid(agent->sampler, pid, err);
+	int r = process_table_see(&agent->processes, pid, err);
+	return r < 0 ? r : sampler_add_pid(agent->sampler, pid, err);
 }
 
 void agent_stop(struct agent *agent)

@@ -157,7 +157,7 @@ void agent_stop(struct agent *agent); /* async-signal-safe */
 void agent_slow_counters(struct agent *agent);
 struct agent *agent_free(struct agent *agent);
 DEFINE_CLEANUP_POINTER(agent_free, struct agent);
-/* Adds a process to the filter (record -- CMD: between fork and exec). */
+/* Adds a process to the filter (record -- CMD: between fork and exec). Before agent_run() only. */
 int agent_add_pid(struct agent *agent, pid_t pid, struct error *err);
 
 /* Keeps CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE of what there is, drops
