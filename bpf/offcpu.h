@@ -69,7 +69,7 @@ static __always_inline void wait_begins(void *ctx, struct task_struct *task, __u
 	if (bpf_map_update_elem(&waits, &tid, &now, BPF_ANY)) {
 		ring->counters[ABI_COUNT_WAITS_FULL]++;
 	} else {
-		take_stacks(ctx, 0, ring, task, tgid, used, kernel_stacks, stacks);
+		take_stacks(ctx, 0, ring, task, tgid, used, kernel_stacks, true, stacks);
 		append_sample(ring, now, chance, ABI_WAIT_BEGINS, (__u64)tgid << 32 | tid, task, stacks);
 		ring->counters[ABI_COUNT_WAITS]++;
 	}

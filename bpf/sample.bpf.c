@@ -426,15 +426,27 @@ __attribute__((noinline)) int meet_frames(__u32 cpu, __u32 has, int result)
 }
 
 /* A turn of frames: the verifier follows each iteration of a loop, so that a loop over all frames would take it longer than
- * all the rest. has: of runtimes. */
+ * all the rest. */
 #define WALK_TURN_FRAMES 32
-__attribute__((noinline)) int walk_turn(__u32 cpu, __u32 has)
+__attribute__((noinline)) int walk_turn(__u32 cpu)
 {
 	for (int i = 0; i < WALK_TURN_FRAMES; i++) {
 		int result = walk_frame(cpu);
 
-		if (has)
-			result = meet_frames(cpu, has, result);
+		if (result == WALK_GOES_OVER)
+			result = walk_go_frame(cpu);
+		if (result != WALK_GOES_ON)
+			return result;
+	}
+	return WALK_GOES_ON;
+}
+
+/* The same in a process with runtimes, which `has` says. */
+__attribute__((noinline)) int walk_turn_with_runtimes(__u32 cpu, __u32 has)
+{
+	for (int i = 0; i < WALK_TURN_FRAMES; i++) {
+		int result = meet_frames(cpu, has, walk_frame(cpu));
+
 		if (result == WALK_GOES_OVER)
 			result = walk_go_frame(cpu);
 		if (result != WALK_GOES_ON)
@@ -444,14 +456,23 @@ __attribute__((noinline)) int walk_turn(__u32 cpu, __u32 has)
 }
 
 /* To the end. Returns an enum unwind_result. */
-static __always_inline int walk_frames(__u32 cpu, __u32 has)
+static __always_inline int walk_frames(__u32 cpu)
+{
+	int result = WALK_GOES_ON;
+
+	for (int i = 0; i < UNWIND_FRAMES_MAX / WALK_TURN_FRAMES && result == WALK_GOES_ON; i++)
+		result = walk_turn(cpu);
+	return result == WALK_GOES_ON ? UNWIND_TOO_DEEP : result;
+}
+
+static __always_inline int walk_frames_with_runtimes(__u32 cpu, __u32 has)
 {
 	int result = meet_frames(cpu, has & ~HAS_V8, WALK_GOES_ON); /* of V8, what is left */
 
 	if (has & HAS_V8)
 		v8_look_at_frame(cpu);
 	for (int i = 0; i < UNWIND_FRAMES_MAX / WALK_TURN_FRAMES && result == WALK_GOES_ON; i++)
-		result = walk_turn(cpu, has);
+		result = walk_turn_with_runtimes(cpu, has);
 	return result == WALK_GOES_ON ? UNWIND_TOO_DEEP : result;
 }
 
@@ -747,23 +768,13 @@ static __always_inline bool code_has_changed(struct unwind_process *process, str
 	return may_wake(&woken_for_code_ns, CODE_WAKEUP_NS);
 }
 
-/* Walks from the registers that are set. Returns an enum unwind_result. */
-static __always_inline int walk_user_stack(struct walk *walk, struct task_struct *task, __u32 tgid, __u32 cpu,
-					   struct stacks *stacks, bool *ret_quiet)
+/* Of a process with runtimes. Returns an enum unwind_result. */
+static __always_inline int walk_with_runtimes(struct walk *walk, const struct unwind_process *process, __u32 tgid, __u32 cpu,
+					      struct stacks *stacks)
 {
-	struct unwind_process *process = bpf_map_lookup_elem(&processes, &tgid);
-	__u32 reuses = *(volatile __u32 *)&heap_reuses, has = 0;
+	__u32 has = 0;
 	int result;
 
-	if (!process)
-		return UNWIND_NO_PROCESS;
-	stacks->urgent = code_has_changed(process, task);
-	walk->ranges = process->ranges;
-	walk->range_count = process->count;
-	stacks->version = process->version;
-	*ret_quiet = process->flags & UNWIND_PROCESS_QUIET;
-	if (*ret_quiet)
-		walk->asks = 0;
 	if (process->listed) {
 		listed_collect_all(cpu, process->listed, tgid);
 		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
@@ -778,7 +789,7 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	/* By way of memory: the verifier follows the loop over frames once, not once for each that it knows `has` to be. */
 	walk->runtimes = has;
 	has = *(volatile __u32 *)&walk->runtimes;
-	result = walk_result(walk, walk_frames(cpu, has));
+	result = walk_result(walk, walk_frames_with_runtimes(cpu, has));
 	if (has & HAS_LISTED && walk->listed.flags & LISTED_STATES)
 		result = lua_end(cpu, result);
 	if (walk->listed_is_new || walk->jvm_is_new || walk->v8_is_new || walk->beam_is_new)
@@ -788,12 +799,34 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 		runtime_names_wait = 0;
 		stacks->urgent = true;
 	}
-	if (reuses != *(volatile __u32 *)&heap_reuses)
-		return UNWIND_STALE;
 	/* There is more of the list than can be collected: callers are missing. */
 	if (walk->listed_frame && walk->listed_loops && UNWIND_IS_COMPLETE(result))
 		return UNWIND_TOO_DEEP;
 	return result;
+}
+
+/* Walks from the registers that are set. Returns an enum unwind_result. runtimes: a constant. */
+static __always_inline int walk_user_stack(struct walk *walk, struct task_struct *task, __u32 tgid, __u32 cpu, bool runtimes,
+					   struct stacks *stacks, bool *ret_quiet)
+{
+	struct unwind_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	__u32 reuses = *(volatile __u32 *)&heap_reuses;
+	int result;
+
+	if (!process)
+		return UNWIND_NO_PROCESS;
+	stacks->urgent = code_has_changed(process, task);
+	walk->ranges = process->ranges;
+	walk->range_count = process->count;
+	stacks->version = process->version;
+	*ret_quiet = process->flags & UNWIND_PROCESS_QUIET;
+	if (*ret_quiet)
+		walk->asks = 0;
+	if (runtimes)
+		result = walk_with_runtimes(walk, process, tgid, cpu, stacks);
+	else
+		result = walk_result(walk, walk_frames(cpu));
+	return reuses == *(volatile __u32 *)&heap_reuses ? result : UNWIND_STALE;
 }
 
 /* ABI_TAILS between two looks of user space bound the work that a flood of them makes. Where it is late because it waits for a
@@ -836,9 +869,9 @@ static __always_inline void append_user_chain(struct abi_ring *ring, const struc
 	stacks->position += chain_head(ring, chain, stacks->user_chain, callers);
 }
 
-/* ctx: NULL if the registers are those saved at the kernel's entry. */
+/* ctx: NULL if the registers are those saved at the kernel's entry. runtimes: a constant. */
 static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, struct abi_ring *ring, struct task_struct *task,
-					    __u32 tgid, bool tail_fits, __u32 in_epoch, struct stacks *stacks)
+					    __u32 tgid, bool tail_fits, bool runtimes, __u32 in_epoch, struct stacks *stacks)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
@@ -864,7 +897,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 		stacks->position += append_tail(ring, stacks->position, task, walk, 1);
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
-	stacks->result = walk_user_stack(walk, task, tgid, cpu, stacks, &quiet);
+	stacks->result = walk_user_stack(walk, task, tgid, cpu, runtimes, stacks, &quiet);
 	/* The stack went with the old program, and what begins there may be the new one's. */
 	if (in_exec && (!UNWIND_IS_COMPLETE(stacks->result) || walk->depth < 2)) {
 		stacks->result = UNWIND_NO_USER;
@@ -879,10 +912,12 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 		stacks->position += append_tail(ring, stacks->position, task, walk, walk->depth);
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
-	jvm_end(ring, walk);
-	v8_end(ring, walk);
-	beam_end(ring, walk);
-	listed_end(ring, walk, cpu);
+	if (runtimes) {
+		jvm_end(ring, walk);
+		v8_end(ring, walk);
+		beam_end(ring, walk);
+		listed_end(ring, walk, cpu);
+	}
 	append_user_chain(ring, walk, in_epoch, stacks);
 }
 
@@ -981,9 +1016,11 @@ static __always_inline bool tail_fits(__u64 used)
 	return used + ABI_SAMPLE_BYTES_MAX <= size && used <= size / 4 * 3;
 }
 
-/* Both stacks, as far as there is room for them. user: NULL if the user's registers are those saved at the kernel's entry. */
+/* Both stacks, as far as there is room for them. user: NULL if the user's registers are those saved at the kernel's entry.
+ * runtimes: a constant. */
 static __always_inline void take_stacks(void *ctx, struct bpf_perf_event_data *user, struct abi_ring *ring,
-					struct task_struct *task, __u32 tgid, __u64 used, bool of_kernel, struct stacks *stacks)
+					struct task_struct *task, __u32 tgid, __u64 used, bool of_kernel, bool runtimes,
+					struct stacks *stacks)
 {
 	__u64 size = (__u64)ring_mask + 1;
 
@@ -997,39 +1034,81 @@ static __always_inline void take_stacks(void *ctx, struct bpf_perf_event_data *u
 	if (of_kernel)
 		take_kernel_stack(ctx, false, ring, stacks->epoch, stacks);
 	if (!(stacks->flags & ABI_SAMPLE_KERNEL_THREAD))
-		take_user_stack(user, ring, task, tgid, tail_fits(used), stacks->epoch, stacks);
+		take_user_stack(user, ring, task, tgid, tail_fits(used), runtimes, stacks->epoch, stacks);
+}
+
+/* Whether the sample is one that counts. */
+static __always_inline bool is_wanted(struct bpf_perf_event_data *ctx)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+
+	if (!(__u32)ids) /* the idle task */
+		return false;
+	if (ctx->sample_period == *(volatile __u64 *)&ignored_period_ns)
+		return false;
+	return is_followed((struct task_struct *)bpf_get_current_task(), ids >> 32);
+}
+
+/* runtimes: a constant. */
+static __always_inline void take_sample(struct bpf_perf_event_data *ctx, bool runtimes)
+{
+	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid(), ip = REGS_IP(&ctx->regs), used = 0;
+	__u64 value = *(volatile __u64 *)&cycles_stand_for_ns;
+	bool in_kernel = (__s64)ip < 0;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct stacks *stacks;
+	struct abi_ring *ring = ring_open(&used, ABI_COUNT_RING_FULL);
+
+	if (!ring)
+		return;
+	stacks = stacks_begin(ring);
+	if (!stacks)
+		return;
+	stacks->user_leaf = in_kernel ? 0 : ip;
+	stacks->kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
+	take_stacks(ctx, ctx, ring, task, ids >> 32, used, in_kernel && kernel_stacks, runtimes, stacks);
+	append_sample(ring, now, value ? value : ctx->sample_period, ABI_CPU, ids, task, stacks);
+	ring->counters[ABI_COUNT_SAMPLES]++;
+	ring_close(ring, now);
+}
+
+/*
+ * Two programs. What runtimes need is more than two thirds of what the verifier has to go through, and most machines and
+ * commands have none: sample_with_runtimes() is loaded when the first process that has one is about to be told to `processes`
+ * (sampler_set_process()), and takes the samples of such processes from then on.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} with_runtimes SEC(".maps");
+
+static __always_inline bool has_runtimes(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	const struct unwind_process *process = bpf_map_lookup_elem(&processes, &tgid);
+
+	return process && (process->listed || process->stacked);
 }
 
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid(), ip = REGS_IP(&ctx->regs), used = 0;
-	__u64 value = *(volatile __u64 *)&cycles_stand_for_ns;
-	__u32 tgid = ids >> 32;
-	bool in_kernel = (__s64)ip < 0;
-	struct task_struct *task;
-	struct stacks *stacks;
-	struct abi_ring *ring;
+	if (!is_wanted(ctx))
+		return 0;
+	if (has_runtimes())
+		bpf_tail_call(ctx, &with_runtimes, 0); /* does not come back, if it is there */
+	take_sample(ctx, false);
+	return 0;
+}
 
-	if (!(__u32)ids) /* the idle task */
-		return 0;
-	if (ctx->sample_period == *(volatile __u64 *)&ignored_period_ns)
-		return 0;
-	task = (struct task_struct *)bpf_get_current_task();
-	if (!is_followed(task, tgid))
-		return 0;
-	ring = ring_open(&used, ABI_COUNT_RING_FULL);
-	if (!ring)
-		return 0;
-	stacks = stacks_begin(ring);
-	if (!stacks)
-		return 0;
-	stacks->user_leaf = in_kernel ? 0 : ip;
-	stacks->kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
-	take_stacks(ctx, ctx, ring, task, tgid, used, in_kernel && kernel_stacks, stacks);
-	append_sample(ring, now, value ? value : ctx->sample_period, ABI_CPU, ids, task, stacks);
-	ring->counters[ABI_COUNT_SAMPLES]++;
-	ring_close(ring, now);
+/* Also in the place of the other one, where it is known beforehand that it will be needed. */
+SEC("perf_event")
+int sample_with_runtimes(struct bpf_perf_event_data *ctx)
+{
+	if (is_wanted(ctx))
+		take_sample(ctx, true);
 	return 0;
 }
 

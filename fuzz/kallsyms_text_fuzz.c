@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "must.h"
-#include "symbol/kallsyms_text.h"
+#include "symbol/kernel/kallsyms_text.h"
 #include "symbol/table.h"
 #include "symbol/table_write.h"
 

@@ -17,6 +17,7 @@
 
 #include "agent/agent_int.h"
 #include "agent/process/targets.h"
+#include "agent/runtime/likely.h"
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/time.h"
@@ -337,12 +338,25 @@ static int start_unwinder(struct agent *agent, const struct agent_options *optio
 	return r;
 }
 
+/* Whether a process that is recorded is likely to have a runtime: then the program for them is loaded before its first sample.
+ * Where all are recorded, it is while the agent warms up. */
+static bool runtimes_are_likely(const struct agent_options *options)
+{
+	if (options->command && runtime_is_likely_in_command(options->command))
+		return true;
+	for (size_t i = 0; i < options->pid_count; i++)
+		if (runtime_is_likely_in_process(options->pids[i]))
+			return true;
+	return false;
+}
+
 /* The kernel begins to record; first the events, so that none is missed between the snapshot and the first sample. */
 static int start_sampler(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	struct sampler_options sampling;
 
 	size_sampler(agent, options, &sampling);
+	sampling.runtimes = options->no_runtimes != RUNTIME_ALL && runtimes_are_likely(options);
 	int r = sampler_new(&sampling, &agent->sampler, err);
 	if (r == 0)
 		r = start_unwinder(agent, options, err);
@@ -409,12 +423,24 @@ static int warm_up(struct agent *agent, struct error *err)
 	return r < 0 ? r : 0;
 }
 
+/* What there is before the first sample. Processes that are not sampled need not be known: reading all of a machine takes
+ * longer than many recordings do. */
+static int see_processes(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	int r = 0;
+	if (!options->pids || options->cgroup_count)
+		return process_table_snapshot(&agent->processes, err);
+	for (size_t i = 0; i < options->pid_count && r == 0; i++)
+		r = process_table_see(&agent->processes, options->pids[i], err);
+	return r;
+}
+
 static int start(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	int r = options->unprivileged ? start_unprivileged(agent, options, err) : start_sampler(agent, options, err);
 	agent->processes.meter = agent->binaries.meter = &agent->meter;
 	if (r == 0)
-		r = process_table_snapshot(&agent->processes, err);
+		r = see_processes(agent, options, err);
 	if (r < 0)
 		return r;
 	process_table_check(&agent->processes);
@@ -588,7 +614,8 @@ int agent_add_pid(struct agent *agent, pid_t pid, struct error *err)
 		agent->unprivileged->refused += r == -EPERM;
 		return r;
 	}
-	return sampler_add_pid(agent->sampler, pid, err);
+	int r = process_table_see(&agent->processes, pid, err);
+	return r < 0 ? r : sampler_add_pid(agent->sampler, pid, err);
 }
 
 void agent_stop(struct agent *agent)
@@ -665,6 +692,8 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->rate_changes = agent->governor.changes;
 	memcpy(stats->cost_ns, agent->meter.ns, sizeof(stats->cost_ns));
 	snprintf(stats->event, sizeof(stats->event), "%s", agent->unprivileged ? "cpu-clock:u" : sampler_event(agent->sampler));
+	snprintf(stats->runtimes_problem, sizeof(stats->runtimes_problem), "%s",
+		 agent->sampler ? sampler_runtimes_problem(agent->sampler) : "");
 }
 
 static void count_flush(struct agent *agent, int64_t took_ns)

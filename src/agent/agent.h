@@ -113,6 +113,7 @@ struct agent_options {
 	 * process_stats. */
 	bool unprivileged;
 	bool at_exec;	      /* the first of the pids waits for its exec: what it does before does not count */
+	const char *command;  /* what it will execute, as for execvp(); NULL = not known. Only read by agent_new() */
 	uint32_t no_runtimes; /* a bit by enum runtime_kind: stacks of it show its interpreter only */
 	bool cycles; /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
 			cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
@@ -156,7 +157,7 @@ void agent_stop(struct agent *agent); /* async-signal-safe */
 void agent_slow_counters(struct agent *agent);
 struct agent *agent_free(struct agent *agent);
 DEFINE_CLEANUP_POINTER(agent_free, struct agent);
-/* Adds a process to the filter (record -- CMD: between fork and exec). */
+/* Adds a process to the filter (record -- CMD: between fork and exec). Before agent_run() only. */
 int agent_add_pid(struct agent *agent, pid_t pid, struct error *err);
 
 /* Keeps CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE of what there is, drops
@@ -248,6 +249,7 @@ struct agent_stats {
 	uint64_t unprivileged_refused; /* processes of others, with agent_options.unprivileged */
 	uint64_t counters_left_out;    /* processes, for lack of room */
 	char counters_problem[ERROR_MESSAGE_MAX];
+	char runtimes_problem[ERROR_MESSAGE_MAX]; /* why functions of interpreters are missing; "" = all is well */
 };
 void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */
 

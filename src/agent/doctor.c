@@ -146,6 +146,8 @@ static void examine_load(struct doctor_row *row)
 
 	int r = sampler_new(&options, &sampler, &error);
 	if (r == 0)
+		r = sampler_want_runtimes(sampler, &error);
+	if (r == 0)
 		r = cpu_set_read("online", &online, &error);
 	if (r == 0)
 		r = sampler_set_cpus(sampler, &online, &error);

@@ -164,6 +164,9 @@ int parse_budget(const char *text, double *ret_share, struct error *err);
 int parse_labels(const char *option, const struct option_list *list, struct labels *ret, struct error *err);
 /* The cache directory of unwind tables: $WICK_CACHE ("" = none), or /var/cache/wick for root, else NULL. */
 const char *unwind_cache_directory(void);
+/* That of symbol tables of this host's files: "symbols" in $WICK_CACHE ("" = none), or in /var/cache/wick for root, else in
+ * $XDG_CACHE_HOME/wick or ~/.cache/wick; NULL = none. Valid until the next call. */
+const char *symbol_cache_directory(void);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */
 int default_data_directory(char *out, size_t size, struct error *err);
 

@@ -127,6 +127,22 @@ const char *unwind_cache_directory(void)
 	return geteuid() == 0 ? "/var/cache/wick" : NULL;
 }
 
+const char *symbol_cache_directory(void)
+{
+	static char directory[PATH_MAX];
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *given = unwind_cache_directory();
+	int len = -1;
+	if (given)
+		len = snprintf(directory, sizeof(directory), "%s/symbols", given);
+	else if (getenv("WICK_CACHE")) /* empty */
+		return NULL;
+	else if (cache && *cache == '/')
+		len = snprintf(directory, sizeof(directory), "%s/wick/symbols", cache);
+	else if (home && *home == '/')
+		len = snprintf(directory, sizeof(directory), "%s/.cache/wick/symbols", home);
+	return len > 0 && len < (int)sizeof(directory) ? directory : NULL;
+}
+
 static const int stop_signals[] = {SIGINT, SIGTERM};
 #define STOP_SIGNALS (sizeof(stop_signals) / sizeof(stop_signals[0]))
 

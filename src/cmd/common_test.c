@@ -170,6 +170,17 @@ static void test_directories_of_users(void **state)
 		wrong |= default_data_directory(out, sizeof(out), NULL) != -ENOENT;
 		unsetenv("WICK_CACHE");
 		wrong |= unwind_cache_directory() != NULL;
+		wrong |= symbol_cache_directory() != NULL;
+		setenv("HOME", "/home/x", 1);
+		wrong |= strcmp(symbol_cache_directory(), "/home/x/.cache/wick/symbols") != 0;
+		setenv("XDG_CACHE_HOME", "relative", 1);
+		wrong |= strcmp(symbol_cache_directory(), "/home/x/.cache/wick/symbols") != 0;
+		setenv("XDG_CACHE_HOME", "/caches", 1);
+		wrong |= strcmp(symbol_cache_directory(), "/caches/wick/symbols") != 0;
+		setenv("WICK_CACHE", "/tmp/cache", 1);
+		wrong |= strcmp(symbol_cache_directory(), "/tmp/cache/symbols") != 0;
+		setenv("WICK_CACHE", "", 1);
+		wrong |= symbol_cache_directory() != NULL;
 		_exit(wrong);
 	}
 	int status = -1;
@@ -182,9 +193,13 @@ static void test_cache_directory(void **state)
 	(void)state;
 	setenv("WICK_CACHE", "/tmp/cache", 1);
 	assert_string_equal(unwind_cache_directory(), "/tmp/cache");
+	assert_string_equal(symbol_cache_directory(), "/tmp/cache/symbols");
 	setenv("WICK_CACHE", "", 1);
 	assert_null(unwind_cache_directory());
+	assert_null(symbol_cache_directory());
 	unsetenv("WICK_CACHE");
+	if (geteuid() == 0)
+		assert_string_equal(symbol_cache_directory(), "/var/cache/wick/symbols");
 	if (geteuid() == 0)
 		assert_string_equal(unwind_cache_directory(), "/var/cache/wick");
 }

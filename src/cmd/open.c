@@ -83,7 +83,8 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 {
 	/* In a process of its own: files may be anybody's. */
 	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
-	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
+	struct symbolizer_options symbols = {
+		.worker = &worker, .own_files = true, .file_cache_directory = symbol_cache_directory()};
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
 	_cleanup_(local_viewer_freep) struct local_viewer *viewer = NULL;
 	_cleanup_(buffer_release) struct buffer page = {.max = PAGE_BYTES_MAX};

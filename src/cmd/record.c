@@ -296,7 +296,8 @@ static int open_all(struct record *record, struct error *err)
 {
 	/* In a process of its own: who is recorded may be somebody else. */
 	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
-	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
+	struct symbolizer_options symbols = {
+		.worker = &worker, .own_files = true, .file_cache_directory = symbol_cache_directory()};
 	struct agent_sink sink = {.context = record,
 				  .on_binary = on_binary,
 				  .kernel_symbol = on_kernel_symbol,
@@ -314,12 +315,13 @@ static int open_all(struct record *record, struct error *err)
 	if (r < 0)
 		return r;
 	record->agent.at_exec = record->command.count > 0;
+	record->agent.command = record->command.count ? record->command.items[0] : NULL;
 	record->agent.flush_interval_ns = FLUSH_NS;
 	record->agent.run_once = !record->at_ns; /* else it runs while it waits, too */
 	record->agent.event_ring_bytes = RING_BYTES;
 	if (!record->agent.wall && !record->agent.off_cpu_chance) /* these choose larger ones */
 		record->agent.ring_bytes = RING_BYTES;
-	record->agent.cache_directory = unwind_cache_directory();
+	record->agent.cache_directory = record->symbols.cache_directory = unwind_cache_directory();
 	/* Beside what the kernel does to check the sampling program; in the first drain all samples would wait for it. */
 	if (!record->agent.no_kernel)
 		host_symbols_read_ahead(&record->symbols);
@@ -378,6 +380,8 @@ static void report(const struct record *record)
 		fprintf(stderr, "  processes without counters: %llu\n", (unsigned long long)stats.counters_left_out);
 	if (stats.counters_problem[0])
 		fprintf(stderr, "  no counters: %s\n", stats.counters_problem);
+	if (stats.runtimes_problem[0])
+		fprintf(stderr, "  no functions of interpreters: %s\n", stats.runtimes_problem);
 	host_symbols_get_jit_stats(&record->symbols, &jit);
 	for (size_t i = 0; i < JIT_PROBLEM_COUNT; i++)
 		if (jit.problems[i])

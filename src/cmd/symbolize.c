@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "cmd/cmd.h"
 #include "daemon/host_symbols.h"
 #include "elf/build_id.h"
 #include "symbol/worker.h"
@@ -125,7 +126,8 @@ static int name_by_files(struct profile *profile, struct error *err)
 {
 	/* In a process of its own: files may be anybody's. */
 	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
-	struct symbolizer_options options = {.worker = &worker, .own_files = true};
+	struct symbolizer_options options = {
+		.worker = &worker, .own_files = true, .file_cache_directory = symbol_cache_directory()};
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
 	int r = symbolizer_new(&options, &symbolizer, err);
 	return r < 0 ? r : symbolizer_resolve(symbolizer, profile, 1, NULL, NULL, err);

@@ -223,8 +223,11 @@ int top_sampler_new(struct top_settings *settings, struct top_feed *feed, struct
 {
 	/* In a process of its own: who is sampled may be somebody else. */
 	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
-	const struct symbolizer_options symbols = {
-		.worker = &worker, .own_files = true, .workers = 1, .memory_max_bytes = SYMBOL_MEMORY_BYTES};
+	const struct symbolizer_options symbols = {.worker = &worker,
+						   .own_files = true,
+						   .workers = 1,
+						   .memory_max_bytes = SYMBOL_MEMORY_BYTES,
+						   .file_cache_directory = symbol_cache_directory()};
 	_cleanup_(top_sampler_freep) struct top_sampler *sampler = mem_zalloc(sizeof(*sampler));
 	if (!sampler)
 		return error_nomem(err);
@@ -233,6 +236,7 @@ int top_sampler_new(struct top_settings *settings, struct top_feed *feed, struct
 		sampler->held[i].fd = -1;
 	sampler->feed = feed;
 	int r = host_symbols_init(&sampler->symbols, err);
+	sampler->symbols.cache_directory = unwind_cache_directory();
 	if (r == 0)
 		r = symbolizer_new(&symbols, &sampler->symbolizer, err);
 	if (r == 0)

@@ -33,6 +33,10 @@ static void add_warnings(struct agent_health *health, const struct agent_stats *
 		snprintf(text, sizeof(text), "process_stats are not sent: %.400s", agent->process_stats_problem);
 		health_warn(ret, text);
 	}
+	if (agent->runtimes_problem[0]) {
+		snprintf(text, sizeof(text), "functions of interpreters are missing: %.400s", agent->runtimes_problem);
+		health_warn(ret, text);
+	}
 	for (size_t i = 0; i < health->fault_count; i++) {
 		const struct doctor_row *row = &health->faults[i];
 		snprintf(text, sizeof(text), "%s: %s%s%s", row->what, row->found, *row->fix ? "; " : "", row->fix);

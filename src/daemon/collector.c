@@ -452,6 +452,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 	int r = agent_new(&agent, &sink, &collector->agent, err);
 	if (!r)
 		r = host_symbols_init(&collector->symbols, err);
+	collector->symbols.cache_directory = options->agent.cache_directory;
 	/* Among many threads that want the CPU, the rings must be read in time. No matter if that is not permitted. */
 	thread_lead(LEADER_NICE);
 	if (!r)

@@ -36,11 +36,23 @@ int host_symbols_init(struct host_symbols *symbols, struct error *err)
 	return r;
 }
 
+/* Core text of the cache, or everything. */
+static int read_names(struct host_symbols *symbols, struct error *err)
+{
+	const char *directory = symbols->cache_directory;
+	if (directory && kallsyms_load_core(directory, &symbols->kallsyms) == 0)
+		return 0;
+	int r = kallsyms_load(&symbols->kallsyms, err);
+	if (r == 0 && directory)
+		kallsyms_save_core(symbols->kallsyms, directory);
+	return r;
+}
+
 static void *read_kernel(void *context)
 {
 	struct host_symbols *symbols = context;
 
-	kallsyms_load(&symbols->kallsyms, &symbols->reader_error);
+	read_names(symbols, &symbols->reader_error);
 	return NULL;
 }
 
@@ -100,6 +112,21 @@ void host_symbols_refresh(struct host_symbols *symbols)
 	symbols->kallsyms = fresh;
 }
 
+/* Whether what is outside of core text is known now and was not before. */
+static bool read_beyond_core(struct host_symbols *symbols)
+{
+	struct kallsyms *all = NULL;
+	if (!kallsyms_is_core_only(symbols->kallsyms) || symbols->beyond_core_failed)
+		return false;
+	symbols->beyond_core_failed = kallsyms_load(&all, NULL) < 0;
+	if (symbols->beyond_core_failed)
+		return false;
+	kallsyms_free(symbols->kallsyms);
+	symbols->kallsyms = all;
+	symbols->kallsyms_read_ns = time_monotonic_ns();
+	return true;
+}
+
 /* Core text only: a module's place, a BPF program's or a trampoline's means nothing elsewhere. */
 static void note_offset(const struct host_symbols *symbols, uint64_t address, struct agent_symbol *ret)
 {
@@ -118,10 +145,13 @@ bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct 
 	struct error why = {0};
 	host_symbols_await(symbols);
 	if (!symbols->kallsyms_tried)
-		note_reading(symbols, kallsyms_load(&symbols->kallsyms, &why), &why);
+		note_reading(symbols, read_names(symbols, &why), &why);
 	if (!symbols->kallsyms)
 		return false;
-	if (!kallsyms_lookup(symbols->kallsyms, address, &name, &module, &ret->start)) {
+	bool found = kallsyms_lookup(symbols->kallsyms, address, &name, &module, &ret->start);
+	if (!found && address >> 63 && read_beyond_core(symbols))
+		found = kallsyms_lookup(symbols->kallsyms, address, &name, &module, &ret->start);
+	if (!found) {
 		symbols->kernel_missed = true;
 		return false;
 	}

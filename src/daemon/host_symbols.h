@@ -11,7 +11,9 @@
 
 struct host_symbols {
 	struct kallsyms *kallsyms; /* read when first asked for, if not ahead of that: it takes tens of ms */
-	bool kallsyms_tried;
+	const char
+		*cache_directory; /* of core text (kallsyms_load_core()); NULL, as after init = none. To be set before that */
+	bool kallsyms_tried, beyond_core_failed;
 	bool has_reader;
 	pthread_t reader;
 	struct error reader_error;

@@ -116,6 +116,36 @@ static void test_offsets(void **state)
 	host_symbols_release(&symbols);
 }
 
+/* Who starts after another one reads core text from the cache, and the rest when it is asked for. */
+static void test_cache(void **state)
+{
+	struct host_symbols first, second;
+	struct agent_symbol expected = {0}, found = {0};
+	char directory[] = "/tmp/wick-host-symbols-XXXXXX";
+	uint64_t start, end;
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(host_symbols_init(&first, NULL), 0);
+	assert_int_equal(host_symbols_init(&second, NULL), 0);
+	first.cache_directory = second.cache_directory = directory;
+	host_symbols_kernel(&first, 1, &expected);
+	if (first.kallsyms && kallsyms_core(first.kallsyms, &start, &end)) {
+		assert_false(kallsyms_is_core_only(first.kallsyms));
+		assert_true(host_symbols_kernel(&first, start, &expected));
+		assert_true(host_symbols_kernel(&second, start, &found));
+		assert_string_equal(found.name, expected.name);
+		assert_false(host_symbols_kernel(&second, 1, &found)); /* no kernel's: nothing is read for it */
+		assert_true(kallsyms_is_core_only(second.kallsyms));
+		bool has_name = host_symbols_kernel(&first, end + 4096, &expected);
+		assert_int_equal(host_symbols_kernel(&second, end + 4096, &found), has_name);
+		assert_false(kallsyms_is_core_only(second.kallsyms));
+		assert_true(host_symbols_kernel(&second, start, &found));
+	}
+	host_symbols_release(&first);
+	host_symbols_release(&second);
+	assert_int_equal(io_remove_tree(directory, NULL), 0);
+}
+
 /* Read in a thread, the names are those that would be read when they are asked for; and who asks before waits. */
 static void test_read_ahead(void **state)
 {
@@ -150,10 +180,8 @@ static void test_read_ahead(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_jit),
-		cmocka_unit_test(test_refresh),
-		cmocka_unit_test(test_offsets),
-		cmocka_unit_test(test_read_ahead),
+		cmocka_unit_test(test_jit),   cmocka_unit_test(test_refresh),	 cmocka_unit_test(test_offsets),
+		cmocka_unit_test(test_cache), cmocka_unit_test(test_read_ahead),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@
 #include "elf/extract.h"
 #include "elf/file_ids.h"
 #include "elf/pclntab.h"
-#include "symbol/kallsyms_text.h"
+#include "symbol/kernel/kallsyms_text.h"
 #include "symbol/table_write.h"
 
 /* A file that was opened for the build. */

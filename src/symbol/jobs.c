@@ -40,6 +40,7 @@ struct outcome {
 	struct shared_table *shared; /* NULL = none was made */
 	enum symbol_state state;
 	bool unchanged; /* nothing better was found: the old table stays */
+	bool is_cached; /* it was made by an earlier run, of the same files */
 	bool unreachable, incomplete, is_by_go_id, no_offsets, names_kernel, is_crash;
 	int code; /* 0, or why there is no table */
 	struct symbol_build_result result;
@@ -147,6 +148,12 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 	if (r < 0)
 		return r;
 	r = source_prepare(source, err);
+	ret->is_cached = r == 0 && source->seen && file_cache_load(s, source, &ret->result, ret_table);
+	if (ret->is_cached) {
+		source_release(source);
+		io_close(fd);
+		return 0;
+	}
 	if (r == 0)
 		r = build_into(s, source, fd, ret, err);
 	if ((r == -ENOSPC || r == -EIO || r == -EDQUOT) && temporary[0]) {
@@ -164,6 +171,8 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 	source_release(source);
 	if (r == 0)
 		r = symbol_table_open(fd, "the new symbol table", source->build_id, ret_table, err);
+	if (r == 0 && source->seen)
+		file_cache_keep(s, source, &ret->result, *ret_table);
 	io_close(fd);
 	return r;
 }
@@ -178,6 +187,10 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 				    .path = job->path,
 				    .offered_fd = job->fd,
 				    .ready_fd = -1};
+	_cleanup_(seen_files_release) struct seen_files seen = {0};
+	seen_files_init(&seen);
+	/* One of several files of an id is found by its content, which is compared in another way. */
+	source.seen = s->file_cache && !content[0] ? &seen : NULL;
 	struct error err = {0};
 	char temporary[SYMBOL_PATH_MAX] = "";
 	int64_t started = time_monotonic_ns();
@@ -288,7 +301,8 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 	pthread_mutex_lock(&s->lock);
 	struct symbol_entry *entry = entries_find(s, job->key);
 	s->stats.running--;
-	s->stats.builds++;
+	s->stats.builds += !outcome->is_cached;
+	s->stats.cache_hits += outcome->is_cached;
 	s->stats.build_failures += outcome->state == SYMBOL_FAILED;
 	s->stats.build_crashes += outcome->is_crash;
 	s->stats.build_ns_total += (uint64_t)outcome->build_ns;

@@ -192,7 +192,26 @@ static int try_path(struct source_job *job, const char *path, const char *build_
 {
 	_cleanup_(fd_closep) int fd = -1;
 	int r = source_open_binary(job->symbolizer, path, &fd, NULL);
+	seen_files_add(job->seen, SEEN_PATH, path, fd);
 	return r < 0 ? -ENOENT : take_file(job, path, build_id, &fd, ret_fd);
+}
+
+static int open_named(const struct symbolizer *s, const char *path, int *ret_fd)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r = (s->own_files ? source_open : source_open_public)(path, 0, &fd, NULL, NULL);
+	if (r == 0)
+		r = check_is_elf(fd, path, NULL);
+	if (r == 0)
+		*ret_fd = fd_take(&fd);
+	return r;
+}
+
+int source_open_seen(const struct symbolizer *s, enum seen_how how, const char *path)
+{
+	int fd = -1;
+	int r = how == SEEN_NAMED ? open_named(s, path, &fd) : source_open_binary(s, path, &fd, NULL);
+	return r < 0 ? r : fd;
 }
 
 /* A file of this host by a path that a file says. build_id "" = any. */
@@ -201,9 +220,8 @@ static int try_named(struct source_job *job, const char *path, const char *build
 	_cleanup_(fd_closep) int fd = -1;
 	if (job->symbolizer->no_host_files || !job->is_local || job->is_foreign || !source_is_host_path(path))
 		return -ENOENT;
-	int r = (job->symbolizer->own_files ? source_open : source_open_public)(path, 0, &fd, NULL, NULL);
-	if (r == 0)
-		r = check_is_elf(fd, path, NULL);
+	int r = open_named(job->symbolizer, path, &fd);
+	seen_files_add(job->seen, SEEN_NAMED, path, fd);
 	if (r < 0)
 		return r == -ENOMEM ? r : -ENOENT;
 	return take_file(job, path, build_id, &fd, ret_fd);
@@ -441,6 +459,8 @@ int source_prepare(struct source_job *job, struct error *err)
 			job->ready_fd = fd;
 			job->ready_result = r;
 			job->ready_kind = kinds[i];
+			if (job->seen && kinds[i] == SYMBOL_FILE_BINARY)
+				seen_files_set_binary(job->seen, fd);
 		} else if (r != -ENOMEM && r != -ECANCELED) {
 			r = -ENOENT;
 		}

@@ -26,10 +26,14 @@ struct uploads;
 /* Pointers are borrowed and must outlive the symbolizer. */
 struct symbolizer_options {
 	const char *cache_directory; /* NULL = memory only */
-	uint64_t cache_max_bytes;    /* of tables on disk; 0 = 8 GiB; the least recently used go first */
-	size_t memory_max_bytes;     /* of tables mapped at once; 0 = 512 MiB */
-	int64_t retry_ns;	     /* the first retry of a binary without symbols; 0 = 1 min */
-	bool no_host_files;	     /* never open paths from profiles (for profiles of other hosts) */
+	/* A directory of the user's own for tables of files of this host, so that the next one who reads the same files finds
+	 * them (file_cache.c); NULL = none. One that cannot be used is the same as none. Without uploads and debuginfod only.
+	 */
+	const char *file_cache_directory;
+	uint64_t cache_max_bytes; /* of tables on disk; 0 = 8 GiB; the least recently used go first */
+	size_t memory_max_bytes;  /* of tables mapped at once; 0 = 512 MiB */
+	int64_t retry_ns;	  /* the first retry of a binary without symbols; 0 = 1 min */
+	bool no_host_files;	  /* never open paths from profiles (for profiles of other hosts) */
 	bool own_files;	  /* requests come from the user of this process: split DWARF and sources need not be world-readable */
 	unsigned workers; /* concurrent background builds; 0 = each resolve builds its tables itself, and waits */
 	const struct symbol_worker_options *worker; /* NULL = build in this process */
@@ -186,6 +190,13 @@ bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64
  * (kptr_restrict) with a message that has the fix. */
 struct kallsyms;
 int kallsyms_load(struct kallsyms **ret, struct error *err);
+/* The same of core text alone, as kallsyms_save_core() has left it in that directory (base/own_dir.h) since the machine booted:
+ * 1 ms instead of some 50. Any failure means that there is none, or that it is not to be used. */
+int kallsyms_load_core(const char *directory, struct kallsyms **ret);
+/* True of a table that knows core text only: an address outside of it asks for kallsyms_load(). */
+bool kallsyms_is_core_only(const struct kallsyms *kallsyms);
+/* Keeps core text of a table of kallsyms_load(). A failure costs time later, nothing else. */
+void kallsyms_save_core(const struct kallsyms *kallsyms, const char *directory);
 struct kallsyms *kallsyms_free(struct kallsyms *kallsyms);
 DEFINE_CLEANUP_POINTER(kallsyms_free, struct kallsyms);
 /* name and module live as long as the table; module is "[kernel.kallsyms]" for the kernel itself, else as in /proc/kallsyms:

@@ -16,6 +16,7 @@
 
 #define SYMBOL_MEMORY_DEFAULT	(512 * MIB)
 #define SYMBOL_CACHE_DEFAULT	(8 * GIB)
+#define SYMBOL_FILE_CACHE_BYTES (1 * GIB)
 #define SYMBOL_ENTRIES_MAX	65536u /* binaries remembered, those without symbols included */
 #define SYMBOL_RETRY_NS_DEFAULT (60ll * 1000000000)
 #define SYMBOL_RETRY_NS_MAX	(1800ll * 1000000000)
@@ -93,7 +94,8 @@ struct symbol_entry {
 };
 
 struct symbolizer {
-	char *cache_directory; /* NULL = none */
+	char *cache_directory;	       /* NULL = none */
+	struct file_cache *file_cache; /* NULL = none */
 	uint64_t cache_max_bytes;
 	size_t memory_max_bytes;
 	bool no_host_files, own_files;
@@ -203,16 +205,18 @@ bool symbol_place_to_address(const struct symbol_table *table, const struct symb
 
 /* ---- source.c: where files come from ---- */
 
+struct seen_files;
 struct source_job {
 	struct symbolizer *symbolizer;
-	const char *build_id; /* "" = none */
-	const char *path;     /* "" = not known; without a slash: its last component */
-	const char *go_id;    /* another id of it; "" = none */
-	const char *content;  /* of the upload that alone is looked into; "" = whatever there is */
-	int offered_fd;	      /* -1 = none */
-	char from[256];	      /* what was opened, for people */
-	char place[256];      /* the path, of which there was a component only */
-	int ready_fd;	      /* source_prepare() */
+	struct seen_files *seen; /* what was looked at; NULL = is not noted */
+	const char *build_id;	 /* "" = none */
+	const char *path;	 /* "" = not known; without a slash: its last component */
+	const char *go_id;	 /* another id of it; "" = none */
+	const char *content;	 /* of the upload that alone is looked into; "" = whatever there is */
+	int offered_fd;		 /* -1 = none */
+	char from[256];		 /* what was opened, for people */
+	char place[256];	 /* the path, of which there was a component only */
+	int ready_fd;		 /* source_prepare() */
 	int ready_result;
 	uint32_t ready_kind;
 	bool is_local;		      /* the binary is a file of this host, or an agent of it passed it */
@@ -248,7 +252,45 @@ bool source_is_host_path(const char *path);
 /* Is there a file now that could make a better table than what `sources` made? Cheap. */
 bool source_may_improve(struct symbolizer *s, const char *build_id, uint32_t sources);
 
-/* ---- cache.c: tables on disk ---- */
+/* How a path was tried. Part of the format of the cache. */
+enum seen_how {
+	SEEN_PATH,  /* as a profile or a build-id says it */
+	SEEN_NAMED, /* as a file says it */
+	SEEN_HOWS,
+};
+/* Opens it as it was opened when it was noted: the descriptor, or a negative errno. */
+int source_open_seen(const struct symbolizer *s, enum seen_how how, const char *path);
+
+/* ---- file_cache.c: tables on disk by the files that they were made of ---- */
+
+struct file_identity {
+	uint64_t device, inode, size;
+	int64_t changed_ns, inode_changed_ns;
+};
+bool file_identity_of(int fd, struct file_identity *ret);
+struct seen_files {
+	struct file_identity binary;
+	bool has_binary;
+	bool is_useless; /* the table is not to be kept */
+	uint32_t count;
+	struct buffer records;
+};
+void seen_files_init(struct seen_files *seen);
+void seen_files_release(struct seen_files *seen);
+/* seen NULL: does nothing. fd -1: it was not there. */
+void seen_files_add(struct seen_files *seen, enum seen_how how, const char *path, int fd);
+void seen_files_set_binary(struct seen_files *seen, int fd);
+/* bytes_max: of all files in it; the directory is made if it is missing. */
+int file_cache_open(const char *directory, uint64_t bytes_max, struct file_cache **ret, struct error *err);
+struct file_cache *file_cache_close(struct file_cache *cache);
+/* The table that was made of this binary, if whatever was looked at to make it is as it was. Also sets job->from and lacks. */
+bool file_cache_load(struct symbolizer *s, struct source_job *job, struct symbol_build_result *ret_result,
+		     struct symbol_table **ret);
+/* A failure costs time later, nothing else. */
+void file_cache_keep(struct symbolizer *s, const struct source_job *job, const struct symbol_build_result *result,
+		     const struct symbol_table *table);
+
+/* ---- cache.c: tables on disk by build-id ---- */
 
 /* -ENOENT when there is none or it is damaged (it is removed then). */
 int cache_load(struct symbolizer *s, const char *build_id, struct symbol_table **ret, struct error *err);
@@ -260,7 +302,7 @@ void cache_end(struct symbolizer *s, const char *build_id, const char *temporary
 /* What is there: an entry for each table. At start. */
 void cache_scan(struct symbolizer *s);
 
-/* ---- kallsyms.c: seams for tests and fuzzing ---- */
+/* ---- kernel/kallsyms.c: seams for tests and fuzzing ---- */
 
 int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err);
 size_t kallsyms_memory_bytes(const struct kallsyms *kallsyms);

@@ -51,6 +51,8 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 		cache_scan(s);
 		contents_load(s);
 	}
+	if (options->file_cache_directory && !s->uploads && !s->debuginfod)
+		file_cache_open(options->file_cache_directory, SYMBOL_FILE_CACHE_BYTES, &s->file_cache, NULL);
 	int r = jobs_start(s, options->workers < SYMBOL_WORKERS_MAX ? options->workers : SYMBOL_WORKERS_MAX, err);
 	if (r < 0)
 		return r;
@@ -70,6 +72,7 @@ struct symbolizer *symbolizer_free(struct symbolizer *s)
 	pthread_cond_destroy(&s->work);
 	pthread_cond_destroy(&s->done);
 	mem_free(s->cache_directory);
+	file_cache_close(s->file_cache);
 	return mem_free(s);
 }
 

@@ -202,12 +202,18 @@ int symbol_table_open(int fd, const char *name, const char *build_id, struct sym
 	struct stat st;
 	if (fstat(fd, &st) < 0)
 		return error_set_errno(err, -errno, "%s", name);
-	if (st.st_size < (off_t)sizeof(struct symbol_table_header) || (uint64_t)st.st_size > SYMBOL_TABLE_BYTES_MAX)
+	return symbol_table_open_part(fd, (uint64_t)st.st_size, name, build_id, ret, err);
+}
+
+int symbol_table_open_part(int fd, uint64_t length, const char *name, const char *build_id, struct symbol_table **ret,
+			   struct error *err)
+{
+	if (length < sizeof(struct symbol_table_header) || length > SYMBOL_TABLE_BYTES_MAX)
 		return error_set(err, -EBADMSG, "%s: not a symbol table", name);
 	struct symbol_table *table = mem_zalloc(sizeof(*table));
 	if (!table)
 		return error_nomem(err);
-	table->len = (size_t)st.st_size;
+	table->len = length;
 	struct error problem = {0};
 	void *image = map_image(fd, table->len, name, &problem);
 	if (!image) {

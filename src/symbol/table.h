@@ -73,6 +73,9 @@ struct symbol_table {
 /* Maps the file behind fd (the caller's), which nobody may change, and checks all of it: a lookup trusts it. -EBADMSG when
  * anything is off. build_id NULL: whatever it says. */
 int symbol_table_open(int fd, const char *name, const char *build_id, struct symbol_table **ret, struct error *err);
+/* The same of a file whose first `length` bytes are the table. */
+int symbol_table_open_part(int fd, uint64_t length, const char *name, const char *build_id, struct symbol_table **ret,
+			   struct error *err);
 struct symbol_table *symbol_table_free(struct symbol_table *table);
 /* Its file was cut short, or cannot be read any more: answers lack things. */
 bool symbol_table_is_broken(const struct symbol_table *table);

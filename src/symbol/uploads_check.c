@@ -14,7 +14,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "symbol/kallsyms_text.h"
+#include "symbol/kernel/kallsyms_text.h"
 #include "symbol/uploads_int.h"
 
 #define TAR_MAGIC_AT 257

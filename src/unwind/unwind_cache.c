@@ -40,6 +40,7 @@
 #include "base/disk_list.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/own_dir.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "elf/build_id.h"
@@ -48,8 +49,6 @@
 #define CACHE_MAGIC	  "wickunwt"
 #define CACHE_VERSION	  2u
 #define CACHE_SUFFIX	  ".unwind"
-#define CACHE_TEMPORARY	  ".tmp"
-#define TEMPORARY_AGE_S	  600 /* older ones were left by a crash */
 #define PATH_BYTES	  256
 #define KEEP_SHARE(bytes) ((bytes) / 8 * 7) /* what is left when files had to be removed, so that it is not done each time */
 
@@ -64,7 +63,6 @@ _Static_assert(sizeof(struct cache_header) == 176 && BUILD_ID_HEX_MAX <= 136, "a
 struct unwind_cache {
 	int directory;
 	uint64_t bytes, bytes_max;
-	uint64_t written; /* files, for names */
 	struct unwind_cache_stats stats;
 };
 
@@ -93,18 +91,6 @@ static void fill_header(struct cache_header *header, const char *key, uint64_t l
 
 /* ---- how much there is, and what goes ---- */
 
-static int list_file(const struct unwind_cache *cache, const char *name, struct disk_list *list)
-{
-	struct stat stat;
-	if (fstatat(cache->directory, name, &stat, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(stat.st_mode))
-		return 0;
-	if (text_ends_with(name, CACHE_TEMPORARY) && stat.st_mtim.tv_sec < time_now_ns() / NS_PER_S - TEMPORARY_AGE_S)
-		unlinkat(cache->directory, name, 0);
-	if (!text_ends_with(name, CACHE_SUFFIX))
-		return 0;
-	return disk_list_add(list, name, (uint64_t)stat.st_size, time_of_timespec(stat.st_mtim));
-}
-
 static bool remove_file(void *context, const char *name)
 {
 	const struct unwind_cache *cache = context;
@@ -115,10 +101,7 @@ static bool remove_file(void *context, const char *name)
 static int measure_and_shrink(struct unwind_cache *cache)
 {
 	_cleanup_(disk_list_release) struct disk_list list = {0};
-	_cleanup_(dir_closep) DIR *directory = io_open_dir_at(cache->directory, ".");
-	int r = directory ? 0 : -errno;
-	for (const struct dirent *entry; r == 0 && (entry = readdir(directory));)
-		r = list_file(cache, entry->d_name, &list);
+	int r = own_dir_list(cache->directory, CACHE_SUFFIX, &list);
 	if (r < 0)
 		return r;
 	if (list.bytes > cache->bytes_max)
@@ -190,32 +173,15 @@ int unwind_cache_load(struct unwind_cache *cache, const char *key, struct buffer
 
 /* ---- storing ---- */
 
-static int write_file(const char *path, const struct cache_header *header, const struct buffer *image)
-{
-	int fd = io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, NULL);
-	if (fd < 0)
-		return fd;
-	int r = io_write(fd, header, sizeof(*header), path, NULL);
-	if (r == 0 && image->len > 0)
-		r = io_write(fd, image->data, image->len, path, NULL);
-	io_close(fd);
-	return r;
-}
-
 static int store(struct unwind_cache *cache, const char *key, const struct buffer *image)
 {
 	struct cache_header header;
-	char aside[PATH_BYTES], suffix[64], path[PATH_BYTES];
+	char name[BUILD_ID_HEX_MAX + sizeof(CACHE_SUFFIX)];
 	fill_header(&header, key, image->len);
 	header.checksum = checksum_of(&header, image->len ? (const void *)image->data : "");
-	snprintf(suffix, sizeof(suffix), ".%d-%" PRIu64 CACHE_TEMPORARY, getpid(), cache->written++);
-	make_path(cache, key, suffix, aside);
-	make_path(cache, key, CACHE_SUFFIX, path);
-	int r = write_file(aside, &header, image);
-	r = r < 0 ? r : io_rename(aside, path, NULL);
-	if (r < 0 && r != -EEXIST)
-		io_unlink(aside, NULL);
-	return r;
+	snprintf(name, sizeof(name), "%s" CACHE_SUFFIX, key);
+	const struct bytes pieces[] = {{(const uint8_t *)&header, sizeof(header)}, buffer_bytes(image)};
+	return own_dir_write_file(cache->directory, name, pieces, 2);
 }
 
 void unwind_cache_store(struct unwind_cache *cache, const char *key, const struct buffer *image)
@@ -243,36 +209,13 @@ void unwind_cache_get_stats(const struct unwind_cache *cache, struct unwind_cach
 
 /* ---- life ---- */
 
-static int open_directory(const char *path, struct error *err)
-{
-	struct stat stat;
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return error_set_errno(err, -errno, "cannot create the table cache %s", path);
-	int fd = io_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, err);
-	if (fd < 0)
-		return fd;
-	int r = 0;
-	if (fstat(fd, &stat) < 0)
-		r = error_set_errno(err, -errno, "cannot examine the table cache %s", path);
-	else if (stat.st_uid != geteuid())
-		r = error_set(err, -EPERM, "the table cache %s belongs to another user (%u); give one of your own", path,
-			      stat.st_uid);
-	else if (stat.st_mode & (S_IWGRP | S_IWOTH))
-		r = error_set(err, -EPERM, "others can write to the table cache %s; chmod go-w it", path);
-	if (r < 0) {
-		io_close(fd);
-		return r;
-	}
-	return fd;
-}
-
 int unwind_cache_open(const char *directory, uint64_t bytes_max, struct unwind_cache **ret, struct error *err)
 {
 	_cleanup_(unwind_cache_closep) struct unwind_cache *cache = mem_zalloc(sizeof(*cache));
 	if (!cache)
 		return error_nomem(err);
 	cache->bytes_max = bytes_max;
-	cache->directory = open_directory(directory, err);
+	cache->directory = own_dir_open(directory, "the table cache", err);
 	int r = cache->directory < 0 ? cache->directory : measure_and_shrink(cache);
 	if (cache->directory >= 0 && r < 0)
 		error_set_errno(err, r, "cannot list the table cache %s", directory);

@@ -114,6 +114,9 @@ int process_table_init(struct process_table *table, struct binaries *binaries);
 void process_table_release(struct process_table *table);
 /* Reads all processes that there are. Call when events are already being recorded. */
 int process_table_snapshot(struct process_table *table, struct error *err);
+/* Reads a process that is not in the table yet; one that is gone is no error. Where only some processes are sampled, that saves
+ * reading the others. -ENOMEM. */
+int process_table_see(struct process_table *table, pid_t pid, struct error *err);
 int process_table_apply(struct process_table *table, const struct event *event, struct error *err);
 /* Events were, or may have been, lost: processes are read from /proc again when they are next sampled. */
 void process_table_distrust(struct process_table *table);

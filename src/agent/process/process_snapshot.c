@@ -117,6 +117,20 @@ int process_snapshot_by_iterator(struct process_table *table, struct error *err)
 
 /* ---- by /proc ---- */
 
+/* 0, also if it is gone; -ENOMEM. */
+static int add_by_proc(struct process_table *table, pid_t pid)
+{
+	struct process *process;
+	int r = process_table_add(table, pid, &process);
+
+	if (r < 0)
+		return r;
+	r = process_read(table, process);
+	if (r > 0)
+		process_table_remove(table, process);
+	return r < 0 ? r : 0;
+}
+
 int process_snapshot_by_proc(struct process_table *table, struct error *err)
 {
 	_cleanup_(dir_closep) DIR *processes = proc_open_processes();
@@ -124,15 +138,15 @@ int process_snapshot_by_proc(struct process_table *table, struct error *err)
 
 	if (!processes)
 		return error_set_errno(err, -errno, "cannot read /proc");
-	for (pid_t pid; r >= 0 && (pid = proc_next(processes)) > 0;) {
-		struct process *process;
-		r = process_table_add(table, pid, &process);
-		if (r < 0)
-			break;
-		r = process_read(table, process);
-		if (r > 0)
-			process_table_remove(table, process);
-	}
+	for (pid_t pid; r == 0 && (pid = proc_next(processes)) > 0;)
+		r = add_by_proc(table, pid);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+int process_table_see(struct process_table *table, pid_t pid, struct error *err)
+{
+	int r = process_table_find(table, pid) ? 0 : add_by_proc(table, pid);
+
 	return r < 0 ? error_nomem(err) : 0;
 }
 

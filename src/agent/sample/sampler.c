@@ -18,6 +18,10 @@
  * A ring per CPU that is or was online: an array of one element, mapped by both sides, put into the array of maps `rings`. All
  * rings of a change are put there with one batch call, because the kernel waits for a grace period after each call that writes
  * to an array of maps, which takes tens of milliseconds.
+ *
+ * The program that samples processes with runtimes is a second one (bpf/sample.bpf.c), loaded when the first of them is told to
+ * the kernel side: checking it takes the kernel four times as long as the other. It comes from a second copy of the object
+ * that shares all maps with the first, because libbpf loads the programs of an object only once.
  */
 #include "agent/sample/sampler.h"
 
@@ -58,6 +62,10 @@ struct sampler {
 	bool cycles; /* false too when there is no cycle counter */
 	uint32_t heap_bytes;
 	struct unwind_slot *slots;
+	struct bpf_program *program; /* that perf events run */
+	bool has_runtimes;	     /* the program for them is there */
+	int64_t runtimes_tried_ns;   /* 0 = never */
+	char *runtimes_problem;	     /* why it is not; NULL = it was not needed yet, or there is no memory */
 };
 
 /* ---- what libbpf says, kept for the error message instead of being printed ---- */
@@ -232,7 +240,8 @@ static int set_ring_pattern(struct sampler *sampler, struct error *err)
 	return 0;
 }
 
-static int configure(struct sampler *sampler, const struct sampler_options *options, struct error *err)
+/* runtimes: the program for processes with runtimes takes all samples, and is the only one. */
+static int configure(struct sampler *sampler, const struct sampler_options *options, bool runtimes, struct error *err)
 {
 	struct sample_bpf *bpf = sampler->bpf;
 
@@ -246,6 +255,9 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf->rodata->capture = options->capture;
 	bpf->rodata->wait_least_ns = options->wait_least_ns;
 	bpf->rodata->wait_runnable = options->wait_runnable;
+	sampler->program = runtimes ? bpf->progs.sample_with_runtimes : bpf->progs.sample;
+	bpf_program__set_autoload(bpf->progs.sample, !runtimes);
+	bpf_program__set_autoload(bpf->progs.sample_with_runtimes, runtimes);
 	bpf_program__set_autoload(bpf->progs.switch_threads, options->off_cpu_max > 0);
 	bpf_program__set_autoload(bpf->progs.wake_unseen, options->wait_runnable);
 	bpf->rodata->python_threads_mask = PYTHON_THREAD_SLOTS - 1;
@@ -284,22 +296,39 @@ static int no_record(void *context, void *data, size_t size)
 	return 0;
 }
 
-static int load(struct sampler *sampler, const struct sampler_options *options, struct error *err)
+/* The verifier's own words would be of no help. */
+static int explain_load(int code, struct error *err)
 {
-	libbpf_set_print(libbpf_keep);
+	if (code == -EACCES || code == -EINVAL || code == -E2BIG || code == -EFAULT) /* a missing capability is EPERM */
+		return error_set(err, -ENOTSUP,
+				 "this kernel's verifier rejects the sampling program (%s); please report it with `uname -r`",
+				 strerror(-code));
+	return load_error(code, "load the sampling program into the kernel", err);
+}
+
+static int load_programs(struct sampler *sampler, const struct sampler_options *options, bool runtimes, struct error *err)
+{
+	sample_bpf__destroy(sampler->bpf);
 	sampler->bpf = sample_bpf__open();
 	if (!sampler->bpf)
 		return load_error(-errno, "open the sampling program", err);
-	int r = configure(sampler, options, err);
+	int r = configure(sampler, options, runtimes, err);
 	if (r < 0)
 		return r;
 	r = sample_bpf__load(sampler->bpf);
-	if (r == -EACCES || r == -EINVAL || r == -E2BIG || r == -EFAULT) /* a missing capability is EPERM */
-		return error_set(err, -ENOTSUP,
-				 "this kernel's verifier rejects the sampling program (%s); please report it with `uname -r`",
-				 strerror(-r));
+	sampler->has_runtimes = r == 0 && runtimes;
+	return r < 0 ? explain_load(r, err) : 0;
+}
+
+/* Native stacks are better than none, if it is the program for runtimes that cannot be loaded. */
+static int load(struct sampler *sampler, const struct sampler_options *options, struct error *err)
+{
+	libbpf_set_print(libbpf_keep);
+	int r = load_programs(sampler, options, options->runtimes, err);
+	if (r == -ENOTSUP && options->runtimes)
+		r = load_programs(sampler, options, false, err);
 	if (r < 0)
-		return load_error(r, "load the sampling program into the kernel", err);
+		return r;
 	r = sample_bpf__attach(sampler->bpf); /* the tracepoints; perf events follow by CPU */
 	if (r < 0)
 		return load_error(r, "attach to the kernel's process tracepoints", err);
@@ -314,6 +343,73 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 	if (!sampler->wakeups || !sampler->execs)
 		return load_error(-errno, "map the BPF ring buffers", err);
 	return 0;
+}
+
+/* ---- the program for processes with runtimes ---- */
+
+#define RUNTIMES_RETRY_NS (60 * NS_PER_S)
+
+/* Both are of one object file, so their maps and programs come in the same order. */
+static int share_maps(const struct sample_bpf *from, struct sample_bpf *to)
+{
+	struct bpf_map *map = NULL, *shared = NULL;
+	int r = 0;
+
+	while (r == 0 && (map = bpf_object__next_map(to->obj, map))) {
+		shared = bpf_object__next_map(from->obj, shared);
+		r = bpf_map__reuse_fd(map, bpf_map__fd(shared));
+	}
+	return r;
+}
+
+static int hand_over_program(struct sampler *sampler, struct bpf_program *program)
+{
+	__u32 key = 0;
+	__s32 fd = bpf_program__fd(program);
+
+	return bpf_map__update_elem(sampler->bpf->maps.with_runtimes, &key, sizeof(key), &fd, sizeof(fd), BPF_ANY);
+}
+
+static int load_with_runtimes(struct sampler *sampler, struct error *err)
+{
+	struct sample_bpf *copy = sample_bpf__open();
+	struct bpf_program *program;
+
+	if (!copy)
+		return load_error(-errno, "open the sampling program", err);
+	bpf_object__for_each_program(program, copy->obj)
+		bpf_program__set_autoload(program, program == copy->progs.sample_with_runtimes);
+	int r = share_maps(sampler->bpf, copy);
+	if (r == 0)
+		r = sample_bpf__load(copy);
+	if (r == 0)
+		r = hand_over_program(sampler, copy->progs.sample_with_runtimes);
+	if (r < 0)
+		explain_load(r, err);
+	sample_bpf__destroy(copy); /* the map keeps the program */
+	return r;
+}
+
+int sampler_want_runtimes(struct sampler *sampler, struct error *err)
+{
+	int64_t now = time_monotonic_ns();
+	struct error why = {0};
+
+	if (sampler->has_runtimes)
+		return 0;
+	if (sampler->runtimes_tried_ns && now - sampler->runtimes_tried_ns < RUNTIMES_RETRY_NS)
+		return error_set(err, -EAGAIN, "%s", sampler_runtimes_problem(sampler));
+	int r = load_with_runtimes(sampler, &why);
+	sampler->runtimes_tried_ns = now;
+	sampler->has_runtimes = r == 0;
+	mem_free(sampler->runtimes_problem);
+	sampler->runtimes_problem = r < 0 ? mem_strdup(why.message) : NULL;
+	return r < 0 ? error_set(err, r, "%s", why.message) : 0;
+}
+
+const char *sampler_runtimes_problem(const struct sampler *sampler)
+{
+	return sampler->runtimes_problem ? sampler->runtimes_problem : "";
 }
 
 /* Before 5.11 BPF memory counts against this limit; afterwards failing to raise it means nothing. */
@@ -360,6 +456,7 @@ struct sampler *sampler_free(struct sampler *sampler)
 	if (sampler->slots)
 		munmap(sampler->slots, UNWIND_SLOTS_MAX * sizeof(struct unwind_slot));
 	sample_bpf__destroy(sampler->bpf);
+	mem_free(sampler->runtimes_problem);
 	mem_free(sampler->cpus);
 	return mem_free(sampler);
 }
@@ -371,7 +468,7 @@ static int attach_cpu(struct sampler *sampler, unsigned cpu, struct bpf_link **r
 	int fd = open_timer(sampler, cpu, err);
 	if (fd < 0)
 		return fd;
-	struct bpf_link *link = bpf_program__attach_perf_event(sampler->bpf->progs.sample, fd);
+	struct bpf_link *link = bpf_program__attach_perf_event(sampler->program, fd);
 	if (!link) {
 		int r = -errno;
 		close(fd);
@@ -572,10 +669,12 @@ void sampler_get_shared(const struct sampler *sampler, struct sampler_shared *re
 int sampler_set_process(struct sampler *sampler, pid_t pid, const struct unwind_process *process)
 {
 	__u32 key = (__u32)pid;
+	struct unwind_process told = *process;
 
-	return bpf_map__update_elem(sampler->bpf->maps.processes, &key, sizeof(key), process, sizeof(*process), BPF_ANY)
-		       ? -errno
-		       : 0;
+	/* Without that program its interpreter's own stacks are better than none. */
+	if ((told.listed || told.stacked) && sampler_want_runtimes(sampler, NULL) < 0)
+		told.listed = told.stacked = 0;
+	return bpf_map__update_elem(sampler->bpf->maps.processes, &key, sizeof(key), &told, sizeof(told), BPF_ANY) ? -errno : 0;
 }
 
 void sampler_forget_process(struct sampler *sampler, pid_t pid)
@@ -629,7 +728,7 @@ void sampler_get_counters(const struct sampler *sampler, struct sampler_counters
 		for (size_t j = 0; cpu->ring.shared && j < ABI_RUN_BUCKETS; j++)
 			ret->run_buckets[j] += __atomic_load_n(&cpu->ring.shared->run_ns[j], __ATOMIC_RELAXED);
 	}
-	if (!bpf_obj_get_info_by_fd(bpf_program__fd(sampler->bpf->progs.sample), &info, &length)) {
+	if (!bpf_obj_get_info_by_fd(bpf_program__fd(sampler->program), &info, &length)) {
 		ret->run_ns = info.run_time_ns;
 		ret->run_count = info.run_cnt;
 	}

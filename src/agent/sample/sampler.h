@@ -29,6 +29,7 @@ struct sampler_options {
 	size_t off_cpu_max;   /* waiting threads that are looked at, at a time; 0 = no off-CPU program is loaded */
 	uint64_t wait_least_ns;
 	bool wait_runnable; /* also threads that are switched out while they could go on */
+	bool runtimes;	    /* processes with runtimes are expected; see sampler_want_runtimes() */
 };
 #define SAMPLER_RING_BYTES_MIN 65536u
 #define SAMPLER_RING_BYTES_MAX (4u << 20)
@@ -78,7 +79,13 @@ struct sampler_shared {
 	uint64_t hash_seed;
 };
 void sampler_get_shared(const struct sampler *sampler, struct sampler_shared *ret);
-/* Tells the kernel side a process's mappings, or that it shall forget them. 0, -E2BIG when there is no room, negative errno. */
+/* Loads the program for processes with runtimes, if it is not there: some 100 ms of CPU. Once in a minute at most, if it fails:
+ * -EAGAIN in between. */
+int sampler_want_runtimes(struct sampler *sampler, struct error *err);
+/* Why it could not be loaded; "" = it could, or was not needed. Such processes are sampled as if they had none. */
+const char *sampler_runtimes_problem(const struct sampler *sampler);
+/* Tells the kernel side a process's mappings, or that it shall forget them. 0, -E2BIG when there is no room, negative errno.
+ * The first process with a runtime takes as long as sampler_want_runtimes(). */
 int sampler_set_process(struct sampler *sampler, pid_t pid, const struct unwind_process *process);
 void sampler_forget_process(struct sampler *sampler, pid_t pid);
 /* sampler_execs_fd() becomes readable when a process executes the file with this inode from now on; once, until

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/kallsyms_text.h"
+#include "symbol/kernel/kallsyms_text.h"
 
 #include <errno.h>
 #include <string.h>

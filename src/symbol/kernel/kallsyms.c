@@ -23,10 +23,12 @@
  * Ends. The file has no sizes. Text ends where a symbol that is no text comes next, at _etext and _einittext, and in run 1 at
  * the latest EXTENT_MAX behind the last symbol: an address in a gap has no name.
  *
+ * On disk. Core text is the same until the next boot, so its run is kept (kallsyms_cache.c), and whoever starts next reads
+ * that.
+ *
  * Rejected: reading the file again for each batch of unknown addresses (50 ms of CPU each here, half of what the agent may use
  * in ten seconds); compressing blocks with zstd (0.9 MB, but a decompressor's memory and 20 us a lookup).
  */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -39,46 +41,21 @@
 #include "base/sorted.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
-#include "symbol/kallsyms_text.h"
+#include "symbol/kernel/kallsyms_int.h"
+#include "symbol/kernel/kallsyms_text.h"
 #include "symbol/symbol_int.h"
 
-#define BLOCK_SYMBOLS	   64u
 #define NAME_MAX_BYTES	   1023u /* the kernel's KSYM_NAME_LEN is 512; longer ones are cut */
 #define LINE_BYTES_MAX	   2048u
 #define WINDOW_BYTES	   (64 * KIB)
-#define SYMBOLS_MAX	   (4u * 1024 * 1024)
-#define DATA_BYTES_MAX	   (256 * MIB)
 #define MODULES_MAX	   65536u
 #define EXTENT_MAX	   (256 * KIB)
 #define MODULES_FILE_MAX   (4 * MIB)
 #define PADDING_MAX	   64u
 #define PADDING_PREFIX	   "__pfx_"
 #define PADDING_PREFIX_LEN 6u
-#define CORE_MODULE	   "[kernel.kallsyms]"
 
 enum entry_kind { ENTRY_SYMBOL = 0, ENTRY_PADDED = 1, ENTRY_END = 2 };
-
-struct block {
-	uint64_t start;
-	uint32_t place; /* of its first entry in data */
-};
-
-struct run {
-	struct block *blocks;
-	size_t block_count, block_capacity;
-	struct buffer data;
-	size_t entry_count;
-};
-
-struct kallsyms {
-	struct run runs[2];
-	struct intern modules; /* id 1 is the kernel itself */
-	size_t symbol_count;
-	uint64_t core_start, core_end; /* _stext, _etext; 0 = not told */
-	char *modules_path;
-	uint64_t modules_hash;
-	struct name_cache *names;
-};
 
 /* What changes when somebody looks something up; apart so that kallsyms_lookup() can be const. */
 struct name_cache {
@@ -106,7 +83,7 @@ static void copy_entry(struct entry *to, const struct entry *from)
 /* ---- coding ---- */
 
 struct coder {
-	struct run *run;
+	struct kallsyms_run *run;
 	bool with_modules;
 	struct entry best; /* of the symbols at one address, the one to keep; kind is ENTRY_END while there is none */
 	bool has_best, best_is_global;
@@ -126,9 +103,10 @@ static size_t common_prefix(const struct entry *a, const struct entry *b)
 
 static int start_block(struct coder *coder, uint64_t start)
 {
-	struct run *run = coder->run;
-	int r = array_push(&run->blocks, &run->block_count, &run->block_capacity, SYMBOLS_MAX / BLOCK_SYMBOLS + 1,
-			   (struct block){start, (uint32_t)run->data.len});
+	struct kallsyms_run *run = coder->run;
+	int r = array_push(&run->blocks, &run->block_count, &run->block_capacity,
+			   KALLSYMS_SYMBOLS_MAX / KALLSYMS_BLOCK_SYMBOLS + 1,
+			   (struct kallsyms_block){.start = start, .place = (uint32_t)run->data.len});
 	if (r < 0)
 		return r;
 	coder->previous.start = start;
@@ -150,7 +128,7 @@ static void put_name(struct coder *coder, const struct entry *entry)
 static int put_entry(struct coder *coder, const struct entry *entry)
 {
 	struct buffer *out = &coder->run->data;
-	int r = coder->run->entry_count % BLOCK_SYMBOLS == 0 ? start_block(coder, entry->start) : 0;
+	int r = coder->run->entry_count % KALLSYMS_BLOCK_SYMBOLS == 0 ? start_block(coder, entry->start) : 0;
 	if (r < 0)
 		return r;
 	pb_write_raw_varint(out, (entry->start - coder->previous.start) * 4 + entry->kind);
@@ -287,7 +265,7 @@ static int finish_coding(struct coder *coder, struct kallsyms *kallsyms)
 	int r = flush_best(coder);
 	if (r == 0)
 		r = flush_padding(coder);
-	struct run *run = coder->run;
+	struct kallsyms_run *run = coder->run;
 	kallsyms->symbol_count += coder->symbol_count;
 	/* Give back what growing by doubling left over. */
 	void *data = run->data.len > 0 ? mem_realloc_array(run->data.data, run->data.len, 1) : NULL;
@@ -348,7 +326,7 @@ static int add_late(struct loader *loader, const struct line *line)
 	uint32_t module = loader->core_module;
 	if (line->module_len > 0 && intern_add(&loader->kallsyms->modules, line->module, line->module_len, &module) < 0)
 		return -ENOMEM;
-	int r = array_reserve(&loader->late, &loader->late_capacity, loader->late_count + 1, SYMBOLS_MAX);
+	int r = array_reserve(&loader->late, &loader->late_capacity, loader->late_count + 1, KALLSYMS_SYMBOLS_MAX);
 	if (r == 0)
 		r = buffer_append(&loader->late_names, line->name, line->name_len);
 	if (r < 0)
@@ -376,7 +354,7 @@ static int take_line(struct loader *loader, const char *text, size_t len)
 	struct line line;
 	if (!parse_line(text, len, &line))
 		return 0;
-	if (++loader->lines > SYMBOLS_MAX)
+	if (++loader->lines > KALLSYMS_SYMBOLS_MAX)
 		return -E2BIG;
 	if (line.address > loader->highest)
 		loader->highest = line.address;
@@ -427,9 +405,9 @@ static int read_symbols(struct loader *loader, const char *path, struct error *e
 		held += (size_t)n;
 		ssize_t taken = take_lines(loader, window, held);
 		if (taken < 0)
-			return taken == -E2BIG
-				       ? error_set(err, -E2BIG, "%s has more than %u symbols, the limit", path, SYMBOLS_MAX)
-				       : error_nomem(err);
+			return taken == -E2BIG ? error_set(err, -E2BIG, "%s has more than %u symbols, the limit", path,
+							   KALLSYMS_SYMBOLS_MAX)
+					       : error_nomem(err);
 		/* A line that long is no symbol; its rest is taken for a line of its own, which is none either. */
 		if (taken == 0 && held > LINE_BYTES_MAX)
 			taken = (ssize_t)held;
@@ -467,9 +445,9 @@ static int code_late(struct loader *loader)
 
 static int load_symbols(struct kallsyms *kallsyms, const char *path, struct error *err)
 {
-	struct loader loader = {.kallsyms = kallsyms, .late_names.max = DATA_BYTES_MAX};
+	struct loader loader = {.kallsyms = kallsyms, .late_names.max = KALLSYMS_DATA_BYTES_MAX};
 	_cleanup_(mem_freep) struct coder *core = mem_zalloc(sizeof(*core));
-	if (!core || intern_add_string(&kallsyms->modules, CORE_MODULE, &loader.core_module) < 0)
+	if (!core || intern_add_string(&kallsyms->modules, KALLSYMS_CORE_MODULE, &loader.core_module) < 0)
 		return error_nomem(err);
 	core->run = &kallsyms->runs[0];
 	loader.core = core;
@@ -518,24 +496,34 @@ static uint64_t hash_modules(const char *path)
 
 /* ---- life ---- */
 
-int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err)
+int kallsyms_new(const char *modules_path, struct kallsyms **ret, struct error *err)
 {
 	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = mem_zalloc(sizeof(*kallsyms));
 	if (!kallsyms)
 		return error_nomem(err);
-	buffer_init(&kallsyms->runs[0].data, DATA_BYTES_MAX);
-	buffer_init(&kallsyms->runs[1].data, DATA_BYTES_MAX);
+	buffer_init(&kallsyms->runs[0].data, KALLSYMS_DATA_BYTES_MAX);
+	buffer_init(&kallsyms->runs[1].data, KALLSYMS_DATA_BYTES_MAX);
 	kallsyms->modules_path = mem_strdup(modules_path);
 	kallsyms->names = mem_zalloc(sizeof(*kallsyms->names));
 	if (!kallsyms->modules_path || !kallsyms->names)
 		return error_nomem(err);
 	pthread_mutex_init(&kallsyms->names->lock, NULL);
-	arena_init(&kallsyms->names->text, DATA_BYTES_MAX);
+	arena_init(&kallsyms->names->text, KALLSYMS_DATA_BYTES_MAX);
 	if (intern_init(&kallsyms->modules, MODULES_MAX * 64ull) < 0)
 		return error_nomem(err);
+	*ret = TAKE(kallsyms);
+	return 0;
+}
+
+int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err)
+{
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	int r = kallsyms_new(modules_path, &kallsyms, err);
+	if (r < 0)
+		return r;
 	/* Before the symbols: a module that arrives in between makes the table stale, not wrong for good. */
 	kallsyms->modules_hash = hash_modules(modules_path);
-	int r = load_symbols(kallsyms, symbols_path, err);
+	r = load_symbols(kallsyms, symbols_path, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE(kallsyms);
@@ -566,16 +554,17 @@ struct kallsyms *kallsyms_free(struct kallsyms *kallsyms)
 	return mem_free(kallsyms);
 }
 
+/* What runs in core text stays as long as the kernel does. */
 bool kallsyms_is_stale(const struct kallsyms *kallsyms)
 {
-	return hash_modules(kallsyms->modules_path) != kallsyms->modules_hash;
+	return !kallsyms->core_only && hash_modules(kallsyms->modules_path) != kallsyms->modules_hash;
 }
 
 size_t kallsyms_memory_bytes(const struct kallsyms *kallsyms)
 {
 	size_t total = sizeof(*kallsyms) + kallsyms->names->text.used_bytes;
 	for (size_t i = 0; i < 2; i++)
-		total += kallsyms->runs[i].data.capacity + kallsyms->runs[i].block_capacity * sizeof(struct block);
+		total += kallsyms->runs[i].data.capacity + kallsyms->runs[i].block_capacity * sizeof(struct kallsyms_block);
 	return total;
 }
 
@@ -586,67 +575,82 @@ size_t kallsyms_symbol_count(const struct kallsyms *kallsyms)
 
 /* ---- looking up ---- */
 
-/* The data is our own, so it is well-formed. */
-static uint64_t get_varint(const uint8_t **at)
+/* Damage of a list that was kept on disk ends in a read of 0, not beyond it. */
+static uint64_t get_varint(struct bytes *rest)
 {
 	uint64_t value = 0;
-	unsigned shift = 0;
-	uint8_t byte;
-	do {
-		byte = *(*at)++;
+	for (unsigned shift = 0; shift < 64 && rest->len > 0; shift += 7) {
+		uint8_t byte = rest->data[0];
+		*rest = bytes_skip(*rest, 1);
 		value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	return value;
+		if (!(byte & 0x80))
+			return value;
+	}
+	return 0;
 }
 
-/* Decodes the next entry over the one before it. */
-static void get_entry(const uint8_t **at, bool with_modules, struct entry *entry)
+/* Decodes the next entry over the one before it. False at the end of the data, or if it makes no sense. */
+static bool get_entry(struct bytes *rest, bool with_modules, struct entry *entry)
 {
-	uint64_t head = get_varint(at);
+	if (rest->len == 0)
+		return false;
+	uint64_t head = get_varint(rest);
 	entry->start += head / 4;
 	entry->kind = (enum entry_kind)(head % 4);
-	entry->padding = entry->kind == ENTRY_PADDED ? (uint32_t)get_varint(at) : 0;
+	entry->padding = entry->kind == ENTRY_PADDED ? (uint32_t)get_varint(rest) : 0;
 	if (entry->kind == ENTRY_END)
-		return;
-	size_t kept = (size_t)get_varint(at), more = (size_t)get_varint(at);
-	assert(kept + more <= NAME_MAX_BYTES);
-	memcpy(entry->name + kept, *at, more);
-	*at += more;
+		return true;
+	uint64_t kept = get_varint(rest), more = get_varint(rest);
+	if (entry->kind > ENTRY_END || kept > entry->name_len || more > NAME_MAX_BYTES - kept || more > rest->len)
+		return false;
+	if (more > 0)
+		memcpy(entry->name + kept, rest->data, more);
+	*rest = bytes_skip(*rest, more);
 	entry->name_len = kept + more;
-	entry->module = with_modules ? (uint32_t)get_varint(at) : 1;
+	entry->module = with_modules ? (uint32_t)get_varint(rest) : 1;
+	return true;
 }
 
-/* Where the entries of a block begin, and what the first one is coded against. */
-static const uint8_t *open_block(const struct run *run, size_t block, struct entry *ret)
+/* The data from where the entries of a block begin, and what the first one is coded against. */
+static struct bytes open_block(const struct kallsyms_run *run, size_t block, struct entry *ret)
 {
+	uint32_t place = run->blocks[block].place;
 	ret->start = run->blocks[block].start;
 	ret->name_len = 0;
-	return run->data.data + run->blocks[block].place;
+	return place < run->data.len ? bytes_skip(buffer_bytes(&run->data), place) : (struct bytes){0};
 }
 
 /* The last entry that starts at or before an address; *ret_ordinal is its number. */
-static bool find_entry(const struct run *run, bool with_modules, uint64_t address, struct entry *ret, size_t *ret_ordinal)
+static bool find_entry(const struct kallsyms_run *run, bool with_modules, uint64_t address, struct entry *ret,
+		       size_t *ret_ordinal)
 {
 	size_t block = sorted_count_up_to(run->blocks, run->block_count, start, address);
 	if (block-- == 0)
 		return false;
-	const uint8_t *found = NULL;
+	bool found = false;
 	struct entry entry;
-	const uint8_t *at = open_block(run, block, &entry);
-	size_t first = block * BLOCK_SYMBOLS;
-	for (size_t i = 0; i < BLOCK_SYMBOLS && first + i < run->entry_count; i++) {
-		const uint8_t *peek = at;
+	struct bytes rest = open_block(run, block, &entry);
+	size_t first = block * KALLSYMS_BLOCK_SYMBOLS;
+	for (size_t i = 0; i < KALLSYMS_BLOCK_SYMBOLS && first + i < run->entry_count; i++) {
+		struct bytes peek = rest;
 		if (entry.start + get_varint(&peek) / 4 > address)
 			break;
-		get_entry(&at, with_modules, &entry);
+		if (!get_entry(&rest, with_modules, &entry))
+			return false;
 		*ret_ordinal = first + i;
-		found = at;
+		found = true;
 	}
 	if (!found)
 		return false;
 	copy_entry(ret, &entry);
 	return true;
+}
+
+uint64_t kallsyms_late_before(const struct kallsyms *kallsyms, uint64_t address)
+{
+	struct entry entry;
+	size_t ordinal = 0;
+	return find_entry(&kallsyms->runs[1], true, address, &entry, &ordinal) ? entry.start : 0;
 }
 
 /* The name as a string that stays; `key` identifies it. NULL when memory is short. */
@@ -675,6 +679,8 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 {
 	struct entry entries[2];
 	size_t ordinals[2] = {0};
+	if (kallsyms->core_only && (address < kallsyms->core_start || address >= kallsyms->core_end))
+		return false;
 	bool found_core = find_entry(&kallsyms->runs[0], false, address, &entries[0], &ordinals[0]);
 	bool found_late = find_entry(&kallsyms->runs[1], true, address, &entries[1], &ordinals[1]);
 	if (!found_core && !found_late)
@@ -718,13 +724,12 @@ static int put_core_entry(const struct kallsyms *kallsyms, const struct entry *e
 
 static int put_block(const struct kallsyms *kallsyms, size_t block, struct buffer *out)
 {
-	const struct run *run = &kallsyms->runs[0];
-	size_t count = run->entry_count - block * BLOCK_SYMBOLS;
+	const struct kallsyms_run *run = &kallsyms->runs[0];
+	size_t count = run->entry_count - block * KALLSYMS_BLOCK_SYMBOLS;
 	struct entry entry;
-	const uint8_t *at = open_block(run, block, &entry);
+	struct bytes rest = open_block(run, block, &entry);
 	int r = 0;
-	for (size_t i = 0; i < count && i < BLOCK_SYMBOLS && r == 0; i++) {
-		get_entry(&at, false, &entry);
+	for (size_t i = 0; i < count && i < KALLSYMS_BLOCK_SYMBOLS && r == 0 && get_entry(&rest, false, &entry); i++) {
 		entry.name[entry.name_len] = 0;
 		r = put_core_entry(kallsyms, &entry, out);
 	}
@@ -734,7 +739,7 @@ static int put_block(const struct kallsyms *kallsyms, size_t block, struct buffe
 int kallsyms_write_core(const struct kallsyms *kallsyms, const char *build_id, int out_fd, uint64_t *ret_size,
 			struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer out = {.max = WINDOW_BYTES + BLOCK_SYMBOLS * 2 * LINE_BYTES_MAX};
+	_cleanup_(buffer_release) struct buffer out = {.max = WINDOW_BYTES + KALLSYMS_BLOCK_SYMBOLS * 2 * LINE_BYTES_MAX};
 	uint64_t start, end, size = 0;
 	if (!kallsyms_core(kallsyms, &start, &end))
 		return error_set(err, -ENODATA, "the kernel's symbols do not give the start and end of its text");

@@ -5,8 +5,8 @@
  *   wick kallsyms 1 BUILDID
  *   OFFSET NAME          hexadecimal, from _stext, ascending; a line a function of the core kernel
  */
-#ifndef WICK_SYMBOL_KALLSYMS_TEXT_H
-#define WICK_SYMBOL_KALLSYMS_TEXT_H
+#ifndef WICK_SYMBOL_KERNEL_KALLSYMS_TEXT_H
+#define WICK_SYMBOL_KERNEL_KALLSYMS_TEXT_H
 
 #include "symbol/table_write.h"
 
