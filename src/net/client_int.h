@@ -33,9 +33,10 @@ struct net_client {
 	struct net_proxy proxy;
 	bool has_proxy;
 	char prefix[1024];
-	char authority[NET_NAME_MAX + 8]; /* "host[:port]", as the Host header wants it */
-	struct net_tls *tls;		  /* borrowed; NULL = none was given, and none has been needed */
-	int64_t timeout_ns, deadline_ns;  /* of one call; of the call under way, on the monotonic clock */
+	char authority[NET_NAME_MAX + 8];     /* "host[:port]", as the Host header wants it */
+	struct net_tls *tls;		      /* borrowed; NULL = none was given, and none has been needed */
+	char tls_peer[2 * NET_NAME_MAX + 16]; /* whose sessions are resumed */
+	int64_t timeout_ns, deadline_ns;      /* of one call; of the call under way, on the monotonic clock */
 	size_t response_max;
 	const atomic_bool *cancel;
 	unsigned cancel_ms;

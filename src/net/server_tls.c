@@ -10,8 +10,10 @@
  * handshake and alerts say. A peer that makes us say things without reading them (key updates) is closed when OUT_MAX of it has
  * gathered. `sending` is what libuv has: it must not move while a write is under way, which memory BIOs do not promise.
  *
- * A handshake has NET_HEADER_SECONDS (connection.c looks at `securing`), as the head of a request has. Whoever speaks HTTP in
- * the clear to this port gets an error in the clear.
+ * A handshake is computed on a worker (worker.c), since it takes as long as answering ten requests: while it is there,
+ * OpenSSL's state belongs to the worker, nothing is read from the socket, and a socket that is closed is freed when the job
+ * comes back. It has NET_HEADER_SECONDS (connection.c looks at `securing`), as the head of a request has, waiting for a worker
+ * included. Whoever speaks HTTP in the clear to this port gets an error in the clear.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -34,7 +36,15 @@ struct socket_tls {
 	bool busy;	       /* a uv_write is under way */
 	bool writing;	       /* the connection waits for connection_written() */
 	bool ready;	       /* the handshake is over */
-	bool shut;	       /* no more is to be sent after what is in out */
+	struct net_job job;    /* a step of the handshake */
+	struct net_socket *socket;
+	bool job_out;	      /* the worker has session, in and out */
+	bool gone;	      /* the socket was closed meanwhile */
+	int result, why;      /* of the step: SSL_accept()'s and SSL_get_error()'s */
+	unsigned long reason; /* ERR_peek_error()'s */
+	bool kept;	      /* names of the certificate are in `names`, if it has any */
+	char *names;
+	bool shut; /* no more is to be sent after what is in out */
 	bool shut_done;
 };
 
@@ -182,8 +192,7 @@ static void refuse_plain(struct net_socket *socket)
 
 static void handshake_failed(struct net_socket *socket)
 {
-	int reason = ERR_GET_REASON(ERR_peek_error());
-	ERR_clear_error();
+	int reason = ERR_GET_REASON(socket->tls->reason);
 	server_count(socket->connection.server, tls_failures, 1);
 	if (reason == SSL_R_HTTP_REQUEST)
 		refuse_plain(socket);
@@ -227,42 +236,99 @@ static void add_alternative_names(struct buffer *names, X509 *certificate)
 }
 
 /* False without memory. */
-static bool keep_certificate(struct net_socket *socket)
+static bool keep_certificate(struct socket_tls *tls)
 {
-	X509 *certificate = SSL_get0_peer_certificate(socket->tls->session);
-	if (!certificate || SSL_get_verify_result(socket->tls->session) != X509_V_OK)
+	X509 *certificate = SSL_get0_peer_certificate(tls->session);
+	if (!certificate || SSL_get_verify_result(tls->session) != X509_V_OK)
 		return true;
 	_cleanup_(buffer_release) struct buffer names = {.max = NET_CERTIFICATE_NAMES};
 	add_common_name(&names, certificate);
 	add_alternative_names(&names, certificate);
 	buffer_append_byte(&names, 0);
-	if (buffer_status(&names) == 0 && (socket->connection.certificate = mem_alloc(names.len)))
-		memcpy(socket->connection.certificate, names.data, names.len);
+	if (buffer_status(&names) == 0 && (tls->names = mem_alloc(names.len)))
+		memcpy(tls->names, names.data, names.len);
 	ERR_clear_error();
-	return socket->connection.certificate;
+	return tls->names;
 }
 
-/* True = go on. */
-static bool shake_hands(struct net_socket *socket)
+static struct socket_tls *tls_of(struct net_job *job)
 {
-	struct socket_tls *tls = socket->tls;
+	return container_of(job, struct socket_tls, job);
+}
+
+/* On a worker. */
+static void run_step(struct net_job *job)
+{
+	struct socket_tls *tls = tls_of(job);
 	ERR_clear_error();
-	int r = SSL_accept(tls->session);
-	if (r <= 0) {
-		if (SSL_get_error(tls->session, r) == SSL_ERROR_WANT_READ)
-			flush(socket);
-		else
-			handshake_failed(socket);
-		return false;
+	tls->result = SSL_accept(tls->session);
+	tls->why = tls->result > 0 ? SSL_ERROR_NONE : SSL_get_error(tls->session, tls->result);
+	tls->reason = ERR_peek_error();
+	ERR_clear_error();
+	if (tls->result > 0)
+		tls->kept = keep_certificate(tls);
+}
+
+static void go_on(struct net_socket *socket);
+
+static void finish_handshake(struct net_socket *socket)
+{
+	struct net_connection *connection = &socket->connection;
+	struct socket_tls *tls = socket->tls;
+	if (!tls->kept) {
+		connection_close(connection);
+		return;
 	}
-	if (!keep_certificate(socket)) {
-		connection_close(&socket->connection);
-		return false;
-	}
+	connection->certificate = tls->names;
+	tls->names = NULL;
+	if (connection->certificate)
+		peers_set_known(&connection->server->peers, connection);
 	tls->ready = true;
-	socket->connection.securing = false;
-	server_count(socket->connection.server, tls_handshakes, 1);
-	return flush(socket);
+	connection->securing = false;
+	server_count(connection->server, tls_handshakes, 1);
+	if (SSL_session_reused(tls->session))
+		server_count(connection->server, tls_resumed, 1);
+	if (flush(socket))
+		go_on(socket);
+}
+
+static void step_done(struct net_job *job)
+{
+	struct socket_tls *tls = tls_of(job);
+	struct net_socket *socket = tls->socket;
+	tls->job_out = false;
+	if (tls->gone) {
+		socket_tls_free(socket);
+		mem_free(socket);
+		return;
+	}
+	if (socket->connection.closing)
+		return;
+	if (job->displaced) {
+		connection_close(&socket->connection);
+		return;
+	}
+	socket_pause(&socket->connection, false);
+	if (tls->result > 0)
+		finish_handshake(socket);
+	else if (tls->why == SSL_ERROR_WANT_READ)
+		flush(socket);
+	else
+		handshake_failed(socket);
+}
+
+static void shake_hands(struct net_socket *socket)
+{
+	struct net_connection *connection = &socket->connection;
+	struct socket_tls *tls = socket->tls;
+	tls->job = (struct net_job){
+		.run = run_step, .done = step_done, .kind = NET_JOB_HANDSHAKE, .group = 0, .key = connection->peer};
+	if (workers_submit(&connection->server->workers, &tls->job, false) < 0) {
+		connection_close(connection);
+		return;
+	}
+	tls->job_out = true;
+	socket_pause(connection, true);
 }
 
 static void decrypt(struct net_socket *socket)
@@ -289,6 +355,19 @@ static void decrypt(struct net_socket *socket)
 	}
 }
 
+/* The handshake is over: what has come is for the connection. */
+static void go_on(struct net_socket *socket)
+{
+	struct net_connection *connection = &socket->connection;
+	decrypt(socket);
+	if (connection->closing)
+		return;
+	if (BIO_ctrl_pending(socket->tls->out) > OUT_MAX)
+		connection_close(connection);
+	else
+		flush(socket);
+}
+
 void socket_tls_input(struct net_socket *socket, struct bytes data)
 {
 	struct net_connection *connection = &socket->connection;
@@ -299,15 +378,10 @@ void socket_tls_input(struct net_socket *socket, struct bytes data)
 		connection_close(connection);
 		return;
 	}
-	if (!tls->ready && !shake_hands(socket))
-		return;
-	decrypt(socket);
-	if (connection->closing)
-		return;
-	if (BIO_ctrl_pending(tls->out) > OUT_MAX)
-		connection_close(connection);
-	else
-		flush(socket);
+	if (tls->ready)
+		go_on(socket);
+	else if (!tls->job_out)
+		shake_hands(socket);
 }
 
 /* ---- life ---- */
@@ -334,14 +408,24 @@ int socket_tls_new(struct net_socket *socket, struct net_tls *options)
 	SSL_set_bio(tls->session, tls->in, tls->out);
 	SSL_set_accept_state(tls->session);
 	buffer_init(&tls->sending, OUT_MAX + 4 * PIECE);
+	tls->socket = socket;
 	socket->tls = tls;
 	return 0;
+}
+
+bool socket_tls_is_busy(struct net_socket *socket)
+{
+	if (!socket->tls || !socket->tls->job_out)
+		return false;
+	socket->tls->gone = true;
+	return true;
 }
 
 void socket_tls_free(struct net_socket *socket)
 {
 	if (!socket->tls)
 		return;
+	mem_free(socket->tls->names);
 	SSL_free(socket->tls->session);
 	buffer_release(&socket->tls->sending);
 	socket->tls = mem_free(socket->tls);
