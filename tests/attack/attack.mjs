@@ -80,7 +80,13 @@ export async function attack(name, server, bystander, mib, body) {
 				await sleep(20);
 			}
 		})();
-		await body();
+		try {
+			await body();
+		} catch (error) {
+			going = false;
+			await rounds;
+			throw error;
+		}
 		for (let i = 0, until = served + 3; served < until && !failures.length; i++) {
 			assert.ok(i < 12000, 'others are not served');
 			await sleep(10);

@@ -21,7 +21,11 @@ writeFileSync(config, `connections: {max: ${MAX}, per_address: ${PER_ADDRESS}, u
 const server = await startServer(`${directory}/data`, ['--config', config, '--token-file', `${directory}/token`, '--listen', '0.0.0.0:0']);
 const at = { host: SERVER, port: server.port },
 	attacker = address(2000);
-const metrics = async () => (await ask({ ...at, path: '/metrics', localAddress: address(900), headers })).text;
+async function metrics() {
+	let answer;
+	for (let i = 0; i < 500 && answer?.status !== 200; i++) answer = await ask({ ...at, path: '/metrics', localAddress: address(900), headers });
+	return answer.text;
+}
 
 // Agents with a connection each, from an address each.
 let serial = 0n,

@@ -222,10 +222,8 @@ static int take_key(struct ingest *ingest, const struct net_request *request, st
 	const char *key = net_request_header(request, INGEST_KEY_HEADER);
 	if (!key || !*key)
 		return 0;
-	ingest->note.reason = REFUSED_INVALID;
 	if (strlen(key) > INGEST_KEY_BYTES_MAX)
-		return error_set(err, -EINVAL, INGEST_KEY_HEADER ": at most %d bytes", INGEST_KEY_BYTES_MAX);
-	ingest->note.reason = REFUSALS;
+		return error_set(err, -EBADMSG, INGEST_KEY_HEADER ": at most %d bytes", INGEST_KEY_BYTES_MAX);
 	ingest->attempt = hash64(key, strlen(key)) | 1;
 	return 0;
 }
