@@ -99,11 +99,21 @@ static bool is_ip_address(const char *name)
 }
 
 /* SNI carries names only (RFC 6066, section 3); an address is looked for among the certificate's addresses. */
-static int set_peer(struct net_client *client, SSL *tls)
+static const char *peer_name(const struct net_client *client)
 {
 	const char *own = client->tls ? tls_server_name(client->tls) : NULL;
-	const char *name = own ? own : client->address.host;
-	snprintf(client->tls_peer, sizeof(client->tls_peer), "%s %s", client->authority, name);
+	return own ? own : client->address.host;
+}
+
+void client_set_tls_peer(struct net_client *client)
+{
+	snprintf(client->tls_peer, sizeof(client->tls_peer), "%s %s", client->authority, peer_name(client));
+}
+
+static int set_peer(struct net_client *client, SSL *tls)
+{
+	const char *name = peer_name(client);
+	client_set_tls_peer(client);
 	if (is_ip_address(name))
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), name) == 1 ? 0 : -EINVAL;
 	SSL_set_hostflags(tls, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);

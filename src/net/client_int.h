@@ -40,7 +40,7 @@ struct net_client {
 	size_t response_max;
 	const atomic_bool *cancel;
 	unsigned cancel_ms;
-	bool keep_encoded;
+	bool keep_encoded, is_shared;
 	struct net_budget *budget;
 	int64_t charged;	       /* taken from the budget */
 	struct client_channel channel; /* HTTP/1.1 */
@@ -58,6 +58,11 @@ void client_reset_response(struct net_client_response *response);
 void client_take_retry(struct net_client_response *response, struct bytes name, struct bytes value);
 void client_http2_close(struct net_client *client);
 
+/* ---- client_pool.c: connections of HTTP/1.1 that clients share ---- */
+/* If it has none and shares: one that another has left, which may have been closed meanwhile. */
+void client_pool_take(struct net_client *client);
+void client_pool_put(struct net_client *client); /* after a call: its connection, if it has one and shares */
+
 /* ---- client_tunnel.c ---- */
 /* Has the proxy, which the channel is connected to, connect it to the server. */
 int client_open_tunnel(struct net_client *client, struct client_channel *channel, struct error *err);
@@ -65,6 +70,7 @@ int client_open_tunnel(struct net_client *client, struct client_channel *channel
 int client_proxy_unauthorized(const struct net_client *client, struct error *err);
 
 /* ---- client_channel.c ---- */
+void client_set_tls_peer(struct net_client *client); /* tls_peer */
 /* Connects, through a proxy if there is one, and shakes hands over the protocol if the URL is https. */
 int channel_open(struct net_client *client, struct client_channel *channel, bool http2, struct error *err);
 void channel_close(struct client_channel *channel);

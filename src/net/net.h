@@ -320,7 +320,10 @@ struct net_client_options {
 	const char *token;	   /* sent as "Authorization: Bearer"; NULL = none */
 	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
 	const atomic_bool *cancel; /* looked at every cancel_ms; -ECANCELED */
-	bool direct;		   /* never through a proxy; else as the environment says (proxy.c) */
+	/* HTTP/1.1: the connection is shared with other such clients of this process, between calls; not with a `tls` of the
+	 * caller's. */
+	bool shared;
+	bool direct; /* never through a proxy; else as the environment says (proxy.c) */
 	/* Through this proxy, "http://[USER[:PASSWORD]@]HOST[:PORT]", whatever `direct` and the environment say, unless
 	 * no_proxy (NULL = nothing) lists the host: then, and only then, loopback is reached without it as well. */
 	const char *proxy_url, *no_proxy;

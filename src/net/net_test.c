@@ -182,6 +182,38 @@ static void test_connections_max(void **state)
 	wait_for(&test_cancelled_count, 3);
 }
 
+/* Clients that share have one connection as long as their calls do not overlap, also when it was closed in between. */
+static void test_shared_connection(void **state)
+{
+	char url[100];
+	struct net_client *clients[3];
+	struct net_client_response answer = {0};
+	snprintf(url, sizeof(url), "http://%s", net_server_address(server));
+	for (size_t i = 0; i < 3; i++) {
+		struct net_client_options options = {.url = url, .shared = i < 2};
+		assert_int_equal(net_client_new(&options, &clients[i], NULL), 0);
+	}
+	uint64_t before = stats().connections_accepted;
+	for (int round = 0; round < 5; round++)
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(net_client_request(clients[i], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN,
+							    &answer, NULL),
+					 0);
+			assert_int_equal(answer.status, 200);
+		}
+	assert_int_equal(stats().connections_accepted, before + 1);
+	/* The third has its own. */
+	assert_int_equal(net_client_request(clients[2], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer, NULL), 0);
+	assert_int_equal(stats().connections_accepted, before + 2);
+	/* What one leaves behind outlives it. */
+	net_client_free(clients[0]);
+	assert_int_equal(net_client_request(clients[1], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer, NULL), 0);
+	assert_int_equal(stats().connections_accepted, before + 2);
+	net_client_free(clients[1]);
+	net_client_free(clients[2]);
+	net_client_response_release(&answer);
+}
+
 static void test_cancelled_when_peer_goes(void **state)
 {
 	int fd = dial_and_put("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -820,6 +852,7 @@ int main(int argc, char **argv)
 		TEST(test_garbage),
 		TEST(test_raw_http1),
 		TEST(test_connections_max),
+		TEST(test_shared_connection),
 		TEST(test_cancelled_when_peer_goes),
 		TEST(test_handler_deadline),
 		TEST(test_stop_during_a_request),

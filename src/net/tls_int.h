@@ -44,6 +44,7 @@ struct tls_sessions *tls_sessions_of(struct net_tls *tls); /* NULL = none are re
 /* Clients, before the handshake: `peer` ("HOST:PORT NAME") must live as long as tls does. Resumes a session with it, if one is
  * remembered, and remembers the next. */
 void tls_sessions_resume(struct tls_sessions *sessions, SSL *tls, const char *peer);
+void tls_sessions_set_peer(SSL *tls, const char *peer); /* likewise; NULL = what comes is not remembered */
 /* The handshake failed: the session may be why. */
 void tls_sessions_drop(struct tls_sessions *sessions, const char *peer);
 /* Tests: makes a new key for tickets now, as after the time of one. */

@@ -206,11 +206,16 @@ static bool certificate_has_expired(const SSL_SESSION *session)
 	return certificate && X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0;
 }
 
+void tls_sessions_set_peer(SSL *tls, const char *peer)
+{
+	SSL_set_ex_data(tls, peer_index, (void *)peer);
+}
+
 void tls_sessions_resume(struct tls_sessions *sessions, SSL *tls, const char *peer)
 {
 	THREAD_LOCK_SCOPE(&sessions->lock);
 	struct tls_remembered *entry = find(sessions, peer, false);
-	SSL_set_ex_data(tls, peer_index, (void *)peer);
+	tls_sessions_set_peer(tls, peer);
 	if (!entry)
 		return;
 	if (certificate_has_expired(entry->session)) {

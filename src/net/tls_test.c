@@ -370,6 +370,31 @@ static void test_no_resumption(void **state)
 	no_resumption = false;
 }
 
+/* A connection under TLS that changes hands works for whoever has it, and what it brings is remembered for them. */
+static void test_shared_connection(void **state)
+{
+	char url[100];
+	struct net_client_response answer = {0};
+	copy("ca.pem", "system.pem");
+	setenv("SSL_CERT_FILE", test_path("system.pem"), 1);
+	time_sleep_ns(1100 * NS_PER_MS); /* the files are looked at once a second */
+	start("good", NULL, 0);
+	snprintf(url, sizeof(url), "https://localhost%s", strrchr(net_server_address(server), ':'));
+	struct net_client_options options = {.url = url, .shared = true};
+	for (int round = 0; round < 6; round++) {
+		struct net_client *client;
+		assert_int_equal(net_client_new(&options, &client, NULL), 0);
+		if (net_client_request(client, "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer, &client_error) < 0)
+			fail_msg("%s", client_error.message);
+		assert_int_equal(answer.status, 200);
+		net_client_free(client);
+	}
+	assert_int_equal(stats().connections_accepted, 1);
+	net_client_response_release(&answer);
+	unsetenv("SSL_CERT_FILE");
+	stop();
+}
+
 /* A ticket is no certificate: an authority that is not trusted any more, a certificate that has expired, and a server that
  * wants one now each end what was agreed on before. */
 static void test_resumed_certificates(void **state)
@@ -578,6 +603,7 @@ int main(void)
 		cmocka_unit_test(test_system_authorities),
 		cmocka_unit_test(test_resumption),
 		cmocka_unit_test(test_no_resumption),
+		cmocka_unit_test(test_shared_connection),
 		cmocka_unit_test(test_resumed_certificates),
 		cmocka_unit_test(test_resumed_without_certificate),
 		cmocka_unit_test(test_garbage),
