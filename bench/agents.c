@@ -60,8 +60,10 @@ static int64_t now_ns(clockid_t clock)
 
 static void leave(struct agent *a)
 {
-	if (a->tls)
+	if (a->tls) {
+		SSL_set_shutdown(a->tls, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN); /* or the session could not be resumed */
 		SSL_free(a->tls);
+	}
 	if (a->fd >= 0)
 		close(a->fd);
 	a->tls = NULL;
@@ -77,7 +79,8 @@ static void watch(struct agent *a, uint32_t events)
 
 static void fail(struct agent *a)
 {
-	failures++;
+	if (failures++ == 0) /* the first says why */
+		fprintf(stderr, "agent %ld, part %d: %.700s %s\n", (long)(a - agents), a->part, a->in, strerror(errno));
 	leave(a);
 	a->part = GONE;
 }

@@ -38,8 +38,8 @@
 #define NET_HEADER_SECONDS	 10
 #define NET_RATE_MIN		 (64 * KIB) /* bytes a second; each earns a body or an answer another second */
 #define NET_STREAMS_MAX		 100	    /* open HTTP/2 streams of a connection */
-#define NET_REQUESTS_MAX	 2048	    /* open requests of the server */
-#define NET_QUEUE_MAX		 1024	    /* requests that wait for a worker */
+#define NET_REQUESTS_MAX	 8192	    /* open requests of the server; of one address half of it */
+#define NET_QUEUE_MAX		 4096	    /* requests that wait for a worker: a disk may take seconds */
 #define NET_HANDSHAKES_MAX	 1024	    /* TLS handshakes that wait for a worker */
 #define NET_SLOW_WORKERS_MAX	 64	    /* workers of slow routes */
 #define NET_FAST_WORKERS_MAX	 64	    /* and of the others */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS on the server: a transport between a connection and its socket. OpenSSL sees no socket, only two queues in memory:
+ * TLS on the server: a transport between a connection and its socket. OpenSSL sees no socket, only two queues in memory (a
+ * BIO of our own over two buffers, which takes no memory while they are empty, as they are of an idle connection):
  *
  *   socket ── on_read ──> in ──> SSL_read ──> connection_input()
  *   socket <── uv_write <── sending <── out <── SSL_write <── the parts of the connection's write, 64 KiB at a time
@@ -26,10 +27,14 @@
 
 #define PIECE	(64 * KIB)
 #define OUT_MAX (256 * KIB)
+#define IN_MAX	(128 * KIB) /* one read of the socket, and what was left of the one before */
 
 struct socket_tls {
 	SSL *session;
-	BIO *in, *out;	       /* of session */
+	struct queue {
+		struct buffer bytes;
+		size_t at;     /* taken so far */
+	} in, out;	       /* what session reads and writes */
 	struct buffer sending; /* with libuv while busy */
 	struct bytes parts[2]; /* the connection's write: what is not encrypted yet */
 	size_t left;	       /* of its bytes */
@@ -52,29 +57,50 @@ struct socket_tls {
 
 static void on_sent(uv_write_t *write, int status);
 
+static struct bytes queued_bytes(const struct queue *queue)
+{
+	return (struct bytes){queue->bytes.data + queue->at, queue->bytes.len - queue->at};
+}
+
+static int queue_append(struct queue *queue, struct bytes data)
+{
+	struct bytes left = queued_bytes(queue);
+	if (queue->at > 0 && left.len > 0)
+		memmove(queue->bytes.data, left.data, left.len);
+	if (queue->at > 0)
+		buffer_truncate(&queue->bytes, left.len);
+	queue->at = 0;
+	return buffer_append(&queue->bytes, data.data, data.len);
+}
+
+static void queue_clear(struct queue *queue)
+{
+	buffer_release(&queue->bytes);
+	queue->at = 0;
+}
+
 /* Gives the kernel what is in out. False: the connection is closing. */
 static bool flush(struct net_socket *socket)
 {
 	struct socket_tls *tls = socket->tls;
-	char *data;
 	if (tls->busy)
 		return true;
-	long len = BIO_get_mem_data(tls->out, &data);
-	if (len <= 0)
+	struct bytes data = queued_bytes(&tls->out);
+	if (data.len == 0)
 		return true;
-	uv_buf_t buf = {data, (size_t)len};
+	uv_buf_t buf = {(char *)data.data, data.len};
 	int sent = uv_try_write((uv_stream_t *)&socket->tcp, &buf, 1);
-	if (sent == len) {
-		(void)BIO_reset(tls->out);
+	if (sent >= 0 && (size_t)sent == data.len) {
+		queue_clear(&tls->out);
 		return true;
 	}
 	buffer_clear(&tls->sending);
 	size_t skip = sent > 0 ? (size_t)sent : 0;
-	if ((sent < 0 && sent != UV_EAGAIN) || buffer_append(&tls->sending, data + skip, (size_t)len - skip) < 0) {
+	if ((sent < 0 && sent != UV_EAGAIN) || buffer_append(&tls->sending, data.data + skip, data.len - skip) < 0) {
 		connection_close(&socket->connection);
 		return false;
 	}
-	(void)BIO_reset(tls->out);
+	queue_clear(&tls->out);
 	buf = (uv_buf_t){(char *)tls->sending.data, tls->sending.len};
 	socket->write.data = socket;
 	tls->busy = uv_write(&socket->write, (uv_stream_t *)&socket->tcp, &buf, 1, on_sent) == 0;
@@ -104,7 +130,7 @@ static bool pump(struct net_socket *socket)
 			connection_close(&socket->connection);
 			return false;
 		}
-		if (BIO_ctrl_pending(tls->out) >= PIECE && !flush(socket))
+		if (queued_bytes(&tls->out).len >= PIECE && !flush(socket))
 			return false;
 	}
 	return flush(socket) && tls->left == 0 && !tls->busy;
@@ -362,7 +388,7 @@ static void go_on(struct net_socket *socket)
 	decrypt(socket);
 	if (connection->closing)
 		return;
-	if (BIO_ctrl_pending(socket->tls->out) > OUT_MAX)
+	if (queued_bytes(&socket->tls->out).len > OUT_MAX)
 		connection_close(connection);
 	else
 		flush(socket);
@@ -374,7 +400,7 @@ void socket_tls_input(struct net_socket *socket, struct bytes data)
 	struct socket_tls *tls = socket->tls;
 	if (connection->closing || connection->lingering)
 		return;
-	if (BIO_write(tls->in, data.data, (int)data.len) != (int)data.len) {
+	if (queue_append(&tls->in, data) < 0) {
 		connection_close(connection);
 		return;
 	}
@@ -382,6 +408,63 @@ void socket_tls_input(struct net_socket *socket, struct bytes data)
 		go_on(socket);
 	else if (!tls->job_out)
 		shake_hands(socket);
+}
+
+/* ---- the queues as a BIO ---- */
+
+static int queue_read(BIO *bio, char *out, int size)
+{
+	struct socket_tls *tls = BIO_get_data(bio);
+	struct bytes data = queued_bytes(&tls->in);
+	size_t len = data.len < (size_t)size ? data.len : (size_t)size;
+	BIO_clear_retry_flags(bio);
+	if (len == 0) {
+		BIO_set_retry_read(bio);
+		return -1;
+	}
+	memcpy(out, data.data, len);
+	tls->in.at += len;
+	if (len == data.len)
+		queue_clear(&tls->in);
+	return (int)len;
+}
+
+static int queue_write(BIO *bio, const char *data, int len)
+{
+	struct socket_tls *tls = BIO_get_data(bio);
+	BIO_clear_retry_flags(bio);
+	return buffer_append(&tls->out.bytes, data, (size_t)len) < 0 ? -1 : len;
+}
+
+static long queue_control(BIO *bio, int command, long number, void *pointer)
+{
+	return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *queue_method;
+
+static void make_queue_method(void)
+{
+	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "wick server");
+	if (!method)
+		return;
+	BIO_meth_set_read(method, queue_read);
+	BIO_meth_set_write(method, queue_write);
+	BIO_meth_set_ctrl(method, queue_control);
+	queue_method = method;
+}
+
+static int attach_queues(struct socket_tls *tls)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, make_queue_method);
+	BIO *bio = queue_method ? BIO_new(queue_method) : NULL;
+	if (!bio)
+		return -ENOMEM;
+	BIO_set_data(bio, tls);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(tls->session, bio, bio);
+	return 0;
 }
 
 /* ---- life ---- */
@@ -396,18 +479,15 @@ int socket_tls_new(struct net_socket *socket, struct net_tls *options)
 		mem_free(tls);
 		return r;
 	}
-	tls->in = BIO_new(BIO_s_mem());
-	tls->out = BIO_new(BIO_s_mem());
-	if (!tls->in || !tls->out) {
-		BIO_free(tls->in);
-		BIO_free(tls->out);
+	if (attach_queues(tls) < 0) {
 		SSL_free(tls->session);
 		mem_free(tls);
 		return -ENOMEM;
 	}
-	SSL_set_bio(tls->session, tls->in, tls->out);
 	SSL_set_accept_state(tls->session);
 	buffer_init(&tls->sending, OUT_MAX + 4 * PIECE);
+	buffer_init(&tls->in.bytes, IN_MAX);
+	buffer_init(&tls->out.bytes, OUT_MAX + 4 * PIECE);
 	tls->socket = socket;
 	socket->tls = tls;
 	return 0;
@@ -427,6 +507,8 @@ void socket_tls_free(struct net_socket *socket)
 		return;
 	mem_free(socket->tls->names);
 	SSL_free(socket->tls->session);
+	queue_clear(&socket->tls->in);
+	queue_clear(&socket->tls->out);
 	buffer_release(&socket->tls->sending);
 	socket->tls = mem_free(socket->tls);
 }
@@ -436,10 +518,9 @@ static void tls_close(struct net_connection *connection)
 	struct socket_tls *tls = socket_of(connection)->tls;
 	if (tls->ready && !tls->busy && !tls->shut && tls->left == 0) {
 		ERR_clear_error();
-		char *data;
 		if (SSL_shutdown(tls->session) >= 0) {
-			uv_buf_t buf = {NULL, (size_t)BIO_get_mem_data(tls->out, &data)};
-			buf.base = data;
+			struct bytes data = queued_bytes(&tls->out);
+			uv_buf_t buf = {(char *)data.data, data.len};
 			uv_try_write((uv_stream_t *)&socket_of(connection)->tcp, &buf, 1);
 		}
 		ERR_clear_error();
