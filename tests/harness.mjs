@@ -88,7 +88,7 @@ export async function startServer(directory, options = [], before = ':') {
 	const port = await new Promise((resolve, reject) => {
 		child.stderr.on('data', (chunk) => {
 			log += chunk;
-			const match = log.match(/http:\/\/127\.0\.0\.1:(\d+)/);
+			const match = log.match(/https?:\/\/[\d.]+:(\d+)/);
 			if (match) resolve(Number(match[1]));
 		});
 		child.once('exit', (code) => reject(new Error(`server ended with ${code}: ${log}`)));

@@ -33,7 +33,7 @@
 
 /* The server */
 #define LIMIT_HTTP_HEADER_BYTES (32 * KIB)
-#define LIMIT_CONNECTIONS	1024
+#define LIMIT_CONNECTIONS	16384
 #define LIMIT_REQUEST_SECONDS	60
 
 #endif

@@ -472,6 +472,7 @@ int agent_markers_new(const struct agent_markers_options *options, struct agent_
 					 .tenant = options->tenant,
 					 .timeout_ns = SEND_TIMEOUT_NS,
 					 .response_max = ANSWER_BYTES_MAX,
+					 .shared = true,
 					 .cancel = &markers->cancel};
 	if (r == 0)
 		r = net_client_new(&net, &markers->net, err);

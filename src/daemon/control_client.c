@@ -218,6 +218,7 @@ static int open_net(struct control_client *client, int64_t timeout_ns, struct ne
 					     .tenant = client->tenant,
 					     .timeout_ns = timeout_ns,
 					     .response_max = CONTROL_BODY_BYTES_MAX,
+					     .shared = true,
 					     .cancel = &client->stop};
 	return net_client_new(&options, ret, err);
 }

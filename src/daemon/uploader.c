@@ -556,6 +556,7 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 					    .tenant = options->tenant,
 					    .timeout_ns = CALL_TIMEOUT_NS,
 					    .response_max = MIB,
+					    .shared = true,
 					    .cancel = &uploader->stop};
 	if (r == 0)
 		r = net_client_new(&client, &uploader->client, err);

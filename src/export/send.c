@@ -111,6 +111,7 @@ int sender_connect(struct sender *sender, struct error *err)
 	struct net_client_options options = {.url = url,
 					     .timeout_ns = target->timeout_ns ? target->timeout_ns : EXPORT_TIMEOUT_NS,
 					     .response_max = RESPONSE_BYTES_MAX,
+					     .shared = target->kind == EXPORT_WICK,
 					     .cancel = &sender->cancel};
 	int r = sender->tls ? 0 : make_tls(sender, err);
 	options.tls = sender->tls;
@@ -160,6 +161,15 @@ static void classify_http(const struct net_client_response *response, struct att
 		ret->verdict = TRY_AGAIN;
 	else
 		ret->verdict = REFUSED;
+}
+
+/* Something else that answers at that address must not pass for a server that has stored it. */
+static void check_server(const struct net_client_response *response, struct attempt *ret)
+{
+	if (ret->verdict != DELIVERED || strncmp(response->content_type, "application/x-protobuf", 22) == 0)
+		return;
+	ret->verdict = TRY_AGAIN;
+	snprintf(ret->why, sizeof(ret->why), "the response is not of OTLP: is it a Wick server?");
 }
 
 static void classify_grpc(const struct net_client_response *response, struct attempt *ret)
@@ -300,6 +310,7 @@ static int request(struct sender *sender, struct bytes body, enum net_gzip gzip,
 {
 	struct net_client *client = sender->client;
 	switch (sender->target->kind) {
+	case EXPORT_WICK: /* as what else an agent says to its server, on the same connection */
 	case EXPORT_OTLP_HTTP:
 		return net_client_request(client, "POST", OTLP_HTTP_PATH, "application/x-protobuf", body, gzip, response, err);
 	case EXPORT_PYROSCOPE:
@@ -334,10 +345,12 @@ void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct
 		snprintf(ret->why, sizeof(ret->why), "%s", err.message);
 		return;
 	}
-	if (kind == EXPORT_OTLP_HTTP || kind == EXPORT_PYROSCOPE)
+	if (kind == EXPORT_WICK || kind == EXPORT_OTLP_HTTP || kind == EXPORT_PYROSCOPE)
 		classify_http(&response, ret);
 	else
 		classify_grpc(&response, ret);
+	if (kind == EXPORT_WICK)
+		check_server(&response, ret);
 	ret->wait_ns = response.retry_after_ns;
 	if (ret->verdict == DELIVERED && (kind == EXPORT_OTLP_HTTP || kind == EXPORT_OTLP_GRPC || kind == EXPORT_WICK))
 		read_partial_success(&response, ret);

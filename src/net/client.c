@@ -130,6 +130,7 @@ int net_client_new(const struct net_client_options *options, struct net_client *
 	client->cancel_ms = options->cancel_ms ? options->cancel_ms : CLIENT_POLL_MS;
 	client->keep_encoded = options->keep_encoded;
 	client->budget = options->budget;
+	client->is_shared = options->shared && !options->tls;
 	int r = set_target(client, options, err);
 	if (r == 0)
 		r = set_proxy(client, options, err);

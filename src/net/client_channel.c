@@ -20,6 +20,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -98,10 +99,21 @@ static bool is_ip_address(const char *name)
 }
 
 /* SNI carries names only (RFC 6066, section 3); an address is looked for among the certificate's addresses. */
-static int set_peer(const struct net_client *client, SSL *tls)
+static const char *peer_name(const struct net_client *client)
 {
 	const char *own = client->tls ? tls_server_name(client->tls) : NULL;
-	const char *name = own ? own : client->address.host;
+	return own ? own : client->address.host;
+}
+
+void client_set_tls_peer(struct net_client *client)
+{
+	snprintf(client->tls_peer, sizeof(client->tls_peer), "%s %s", client->authority, peer_name(client));
+}
+
+static int set_peer(struct net_client *client, SSL *tls)
+{
+	const char *name = peer_name(client);
+	client_set_tls_peer(client);
 	if (is_ip_address(name))
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), name) == 1 ? 0 : -EINVAL;
 	SSL_set_hostflags(tls, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -174,7 +186,13 @@ static int start_tls(struct net_client *client, struct client_channel *channel, 
 		r = attach_bio(channel);
 	if (r < 0)
 		return error_set_errno(err, r, "cannot start TLS with %s", client->url);
-	return shake_hands(client, channel, err);
+	struct tls_sessions *sessions = tls_sessions_of(client->tls);
+	if (sessions)
+		tls_sessions_resume(sessions, channel->tls, client->tls_peer);
+	r = shake_hands(client, channel, err);
+	if (r < 0 && sessions)
+		tls_sessions_drop(sessions, client->tls_peer);
+	return r;
 }
 
 /* ---- opening and closing ---- */

@@ -2,11 +2,11 @@
 /*
  * HTTP/1.1 requests.
  *
- * A kept connection may have been closed by the server while it was idle. Before it is used again it is asked whether anything
- * is there to read: an end of file, or bytes nobody asked for, mean a new connection. In the moment between that question and
- * the request it can still close. Then the request is sent again on a new connection, once, if that is harmless: it is
- * idempotent, or the server cannot have seen all of it. A POST that went out whole and got no answer is an error: it may have
- * been carried out.
+ * A kept connection (the client's own, or one that clients share: client_pool.c) may have been closed by the server while it
+ * was idle. Before it is used again it is asked whether anything is there to read: an end of file, or bytes nobody asked for,
+ * mean a new connection. In the moment between that question and the request it can still close. Then the request is sent again
+ * on a new connection, once, if that is harmless: it is idempotent, or the server cannot have seen all of it. A POST that went
+ * out whole and got no answer is an error: it may have been carried out.
  */
 #include "net/client_int.h"
 
@@ -308,8 +308,11 @@ static int try_once(struct call *call, struct bytes body, bool *ret_reused, stru
 	call->bare_len = 0;
 	client_reset_response(call->response);
 	struct client_channel *channel = &client->channel;
-	if (channel->fd >= 0 && channel_has_input(client, channel))
+	client_pool_take(client);
+	while (channel->fd >= 0 && channel_has_input(client, channel)) {
 		channel_close(channel);
+		client_pool_take(client);
+	}
 	*ret_reused = channel->fd >= 0;
 	int r = *ret_reused ? 0 : channel_open(client, channel, false, err);
 	if (r < 0)
@@ -385,6 +388,7 @@ int net_client_request(struct net_client *client, const char *method, const char
 	client->deadline_ns = time_monotonic_ns() + client->timeout_ns;
 	client_token_renew(client);
 	r = run_call(&call, method, path, content_type, body, gzip, err);
+	client_pool_put(client);
 	buffer_release(&call.head);
 	buffer_release(&call.packed);
 	return r;

@@ -37,13 +37,14 @@ struct net_client {
 	struct net_proxy proxy;
 	bool has_proxy;
 	char prefix[1024];
-	char authority[NET_NAME_MAX + 8]; /* "host[:port]", as the Host header wants it */
-	struct net_tls *tls;		  /* borrowed; NULL = none was given, and none has been needed */
-	int64_t timeout_ns, deadline_ns;  /* of one call; of the call under way, on the monotonic clock */
+	char authority[NET_NAME_MAX + 8];     /* "host[:port]", as the Host header wants it */
+	struct net_tls *tls;		      /* borrowed; NULL = none was given, and none has been needed */
+	char tls_peer[2 * NET_NAME_MAX + 16]; /* whose sessions are resumed */
+	int64_t timeout_ns, deadline_ns;      /* of one call; of the call under way, on the monotonic clock */
 	size_t response_max;
 	const atomic_bool *cancel;
 	unsigned cancel_ms;
-	bool keep_encoded;
+	bool keep_encoded, is_shared;
 	struct net_budget *budget;
 	int64_t charged;	       /* taken from the budget */
 	struct client_channel channel; /* HTTP/1.1 */
@@ -66,6 +67,11 @@ int client_token_open(struct net_client *client, const char *path, struct error 
 /* Before each call. */
 void client_token_renew(struct net_client *client);
 
+/* ---- client_pool.c: connections of HTTP/1.1 that clients share ---- */
+/* If it has none and shares: one that another has left, which may have been closed meanwhile. */
+void client_pool_take(struct net_client *client);
+void client_pool_put(struct net_client *client); /* after a call: its connection, if it has one and shares */
+
 /* ---- client_tunnel.c ---- */
 /* Has the proxy, which the channel is connected to, connect it to the server. */
 int client_open_tunnel(struct net_client *client, struct client_channel *channel, struct error *err);
@@ -73,6 +79,7 @@ int client_open_tunnel(struct net_client *client, struct client_channel *channel
 int client_proxy_unauthorized(const struct net_client *client, struct error *err);
 
 /* ---- client_channel.c ---- */
+void client_set_tls_peer(struct net_client *client); /* tls_peer */
 /* Connects, through a proxy if there is one, and shakes hands over the protocol if the URL is https. */
 int channel_open(struct net_client *client, struct client_channel *channel, bool http2, struct error *err);
 void channel_close(struct client_channel *channel);

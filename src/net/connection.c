@@ -32,10 +32,16 @@ void connection_init(struct net_connection *connection, struct net_server *serve
 	server_count(server, connections_open, 1);
 }
 
+int connection_enlist(struct net_connection *connection)
+{
+	return peers_add(&connection->server->peers, connection);
+}
+
 void connection_release(struct net_connection *connection)
 {
 	struct net_server *server = connection->server;
 	connection->closing = true;
+	peers_remove(&server->peers, connection);
 	if (connection->protocol)
 		connection->protocol->release(connection);
 	while (connection->exchanges)
@@ -57,6 +63,7 @@ void connection_close(struct net_connection *connection)
 	if (connection->closing)
 		return;
 	connection->closing = true;
+	peers_remove(&connection->server->peers, connection);
 	for (struct net_exchange *exchange = connection->exchanges; exchange; exchange = exchange->next) {
 		cancel_request(&exchange->request.cancelled);
 		if (exchange->stream)
@@ -178,6 +185,8 @@ void connection_input(struct net_connection *connection, struct bytes data)
 {
 	if (connection->closing)
 		return;
+	connection->check_ns = 0;
+	peers_touch(&connection->server->peers, connection);
 	server_count(connection->server, bytes_received, data.len);
 	if (connection->pending.len == 0) {
 		connection->busy = true;
@@ -212,6 +221,8 @@ void connection_written(struct net_connection *connection, int status)
 		connection_close(connection);
 		return;
 	}
+	connection->check_ns = 0;
+	peers_touch(&connection->server->peers, connection);
 	server_count(connection->server, bytes_sent, connection->write_bytes);
 	connection->busy = true;
 	connection->protocol->written(connection);
@@ -247,6 +258,7 @@ static void check_unknown(struct net_connection *connection, int64_t now_ns)
 	if (connection->securing) {
 		if (now_ns - connection->opened_ns > NET_HEADER_SECONDS * NS_PER_S) {
 			server_count(connection->server, timeouts, 1);
+			server_count(connection->server, tls_timeouts, 1);
 			connection_close(connection);
 		}
 		return;
@@ -296,6 +308,24 @@ bool connection_is_idle(const struct net_connection *connection)
 	for (const struct net_exchange *exchange = connection->exchanges; exchange && is_idle; exchange = exchange->next)
 		is_idle = !exchange->head_done;
 	return is_idle;
+}
+
+/* Of a request whose handler is at work it is not the peer who is slow. */
+static bool is_stuck(const struct net_exchange *exchange, int64_t now_ns)
+{
+	return !exchange->job_out && now_ns - exchange->active_ns > NET_STUCK_NS;
+}
+
+bool connection_can_go(const struct net_connection *connection, int64_t now_ns)
+{
+	if (connection_is_idle(connection))
+		return true;
+	if (connection->closing || (connection->write_pending && now_ns - connection->write_moved_ns <= NET_STUCK_NS))
+		return false;
+	for (const struct net_exchange *exchange = connection->exchanges; exchange; exchange = exchange->next)
+		if (!is_stuck(exchange, now_ns))
+			return false;
+	return true;
 }
 
 void connection_stop(struct net_connection *connection)

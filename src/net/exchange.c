@@ -37,7 +37,7 @@ struct net_exchange *exchange_new(struct net_connection *connection, int64_t now
 	net_response_init(&exchange->response);
 	exchange->server = server;
 	exchange->connection = connection;
-	exchange->job = (struct net_job){.run = run_job, .done = job_done};
+	exchange->job = (struct net_job){.run = run_job, .done = job_done, .key = connection->peer};
 	exchange->started_ns = exchange->active_ns = now_ns;
 	exchange->deadline_ns = INT64_MAX;
 	exchange->next = connection->exchanges;
@@ -45,6 +45,8 @@ struct net_exchange *exchange_new(struct net_connection *connection, int64_t now
 		exchange->next->previous = exchange;
 	connection->exchanges = exchange;
 	connection->exchange_count++;
+	connection->check_ns = 0;
+	exchange->peer = peers_hold(connection);
 	server->requests_open++;
 	server_count(server, requests_open, 1);
 	return exchange;
@@ -85,6 +87,7 @@ static void destroy(struct net_exchange *exchange)
 	struct net_server *server = exchange->server;
 	note_answer(exchange, 0);
 	exchange_unaccount(exchange, exchange->body_bytes);
+	peers_unhold(&server->peers, exchange->peer);
 	server->requests_open--;
 	server_count(server, requests_open, -1);
 	stream_free(exchange->stream);
@@ -133,8 +136,13 @@ bool exchange_account(struct net_exchange *exchange, size_t bytes)
 	struct net_server *server = exchange->server;
 	if (bytes > server->body_bytes_max - server->body_bytes)
 		return false;
+	/* No address has all of it. */
+	if (exchange->peer && exchange->peer->body_bytes + bytes > server->body_bytes_max / 2)
+		return false;
 	server->body_bytes += bytes;
 	exchange->body_bytes += bytes;
+	if (exchange->peer)
+		exchange->peer->body_bytes += bytes;
 	return true;
 }
 
@@ -142,6 +150,8 @@ void exchange_unaccount(struct net_exchange *exchange, size_t bytes)
 {
 	exchange->server->body_bytes -= bytes;
 	exchange->body_bytes -= bytes;
+	if (exchange->peer)
+		exchange->peer->body_bytes -= bytes;
 }
 
 /* ---- answers of our own ---- */
@@ -189,6 +199,7 @@ static struct net_exchange *stand_in(struct net_exchange *busy)
 	const char *method = arena_strndup(&to->arena, from->method, strlen(from->method));
 	to->method = method ? method : "";
 	to->grpc = from->grpc;
+	to->was_started = true;
 	fresh->stream_id = busy->stream_id;
 	fresh->head_done = true;
 	fresh->body_done = busy->body_done;
@@ -326,6 +337,10 @@ static bool authorize(struct net_exchange *exchange)
 	exchange->answer_due = options->authorize;
 	bool allowed = !options->authorize || options->authorize(options->context, &exchange->request, response);
 	exchange->request.certificate = NULL; /* the request may outlive the connection */
+	if (exchange->request.known)
+		peers_set_known(&exchange->server->peers, exchange->connection);
+	if (allowed && options->fair_group)
+		exchange->job.group = options->fair_group(options->context, &exchange->request);
 	exchange->headers_before = response->headers.len;
 	if (allowed)
 		return true;
@@ -355,6 +370,9 @@ void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64
 		exchange_refuse(exchange, 400, -1, "%s", error.message);
 	else if (server->requests_open > NET_REQUESTS_MAX)
 		exchange_refuse(exchange, 503, -1, "busy: %d requests are open already; try again later", NET_REQUESTS_MAX);
+	else if (exchange->peer && exchange->peer->request_count > NET_REQUESTS_MAX / 2)
+		exchange_refuse(exchange, 503, -1, "busy: %d requests of this address are open already; try again later",
+				NET_REQUESTS_MAX / 2);
 	if (exchange->answered)
 		return;
 	int status = route_find(server->options.routes, request->method, request->path, &exchange->route, allow, sizeof(allow));
@@ -431,11 +449,31 @@ void exchange_job_out(struct net_exchange *exchange)
 static bool hand_out(struct net_exchange *exchange)
 {
 	const struct net_server_options *options = &exchange->server->options;
+	const struct net_request *request = &exchange->request;
 	struct net_job *job = &exchange->job;
-	job->slow = exchange->route->slow;
-	if (job->slow)
-		job->key = options->fair_key ? options->fair_key(options->context, &exchange->request) : exchange->request.peer;
+	job->kind = exchange->route->slow ? NET_JOB_SLOW : NET_JOB_FAST;
+	job->key =
+		job->kind == NET_JOB_SLOW && options->fair_key ? options->fair_key(options->context, request) : request->peer;
 	return workers_submit(&exchange->server->workers, job, false) == 0;
+}
+
+static void refuse_busy(struct net_exchange *exchange)
+{
+	const struct net_workers *workers = &exchange->server->workers;
+	net_response_header(&exchange->response, "Retry-After", "1");
+	exchange_refuse(exchange, 503, -1, "busy: %zu requests are queued already; try again later",
+			workers->queue_max[exchange->job.kind]);
+}
+
+static void finish(struct net_exchange *exchange);
+
+/* Without a worker. Whatever came as a body is not looked at. */
+static void answer_here(struct net_exchange *exchange)
+{
+	buffer_release(&exchange->request.body);
+	exchange->route->handler(exchange->route->context, &exchange->request, &exchange->response);
+	finish(exchange);
+	exchange_answer(exchange);
 }
 
 void exchange_end(struct net_exchange *exchange)
@@ -453,10 +491,10 @@ void exchange_end(struct net_exchange *exchange)
 	} else if (exchange->request.grpc && !exchange->message_seen) {
 		exchange_refuse(exchange, 400, GRPC_INTERNAL, "the stream ended %s",
 				grpc_reader_is_between(&exchange->reader) ? "without a message" : "in the middle of a message");
+	} else if (exchange->route->on_loop) {
+		answer_here(exchange);
 	} else if (!hand_out(exchange)) {
-		net_response_header(&exchange->response, "Retry-After", "1");
-		exchange_refuse(exchange, 503, -1, "busy: %zu requests are queued already; try again later",
-				exchange->job.slow ? exchange->server->options.slow_queue_max : (size_t)NET_QUEUE_MAX);
+		refuse_busy(exchange);
 	} else {
 		exchange_job_out(exchange);
 	}
@@ -560,6 +598,17 @@ static void finish_grpc(struct net_exchange *exchange)
 	grpc_write_prefix(exchange->prefix, exchange->message_compressed, (uint32_t)response->body.len);
 }
 
+/* When the handler has returned. */
+static void finish(struct net_exchange *exchange)
+{
+	buffer_release(&exchange->request.body);
+	if (exchange->request.grpc)
+		finish_grpc(exchange);
+	else
+		finish_http(exchange);
+	charge_answer(exchange);
+}
+
 static void run_job(struct net_job *job)
 {
 	struct net_exchange *exchange = container_of(job, struct net_exchange, job);
@@ -576,12 +625,7 @@ static void run_job(struct net_job *job)
 	exchange->response.exchange = exchange->may_flow && !exchange->request.grpc ? exchange : NULL;
 	if (unpack_body(exchange))
 		exchange->route->handler(exchange->route->context, &exchange->request, &exchange->response);
-	buffer_release(&exchange->request.body);
-	if (exchange->request.grpc)
-		finish_grpc(exchange);
-	else
-		finish_http(exchange);
-	charge_answer(exchange);
+	finish(exchange);
 }
 
 static void job_done(struct net_job *job)
@@ -597,6 +641,8 @@ static void job_done(struct net_job *job)
 		stream->batch_bytes = 0;
 	if (!exchange->connection) {
 		discard(exchange);
+	} else if (job->displaced) {
+		refuse_busy(exchange);
 	} else if (exchange->flow) {
 		flow_job_done(exchange);
 	} else if (!stream || stream->final || exchange->refused) {

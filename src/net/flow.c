@@ -481,7 +481,8 @@ void flow_pull(struct net_exchange *exchange)
 	if (!flow->source || exchange->job_out || flow->ended || flow->broken)
 		return;
 	exchange->job_out = true;
-	exchange->job.slow = false;
+	exchange->job.kind = NET_JOB_FAST;
+	exchange->job.key = exchange->request.peer;
 	workers_submit(&exchange->server->workers, &exchange->job, true);
 }
 

@@ -686,23 +686,36 @@ static void test_compressed_answers(void **state)
 	}
 }
 
-/* All bodies under way together are limited, not only each. */
+/* All bodies under way together are limited, not only each; and of one address to half of that. */
 static void test_bodies_together(void **state)
 {
 	static struct memory_peer peers[6];
 	static char data[90000];
 	const char *head = "POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 95000\r\n\r\n";
 	int refused = 0;
+	bool was_refused[6];
 	for (int i = 0; i < 6; i++) {
+		memory_address = i < 3 ? 1 : 2;
 		memory_connect(&peers[i], &server);
 		memory_send(&peers[i], head, strlen(head));
 		memory_send(&peers[i], data, sizeof(data));
-		refused += peers[i].out.len && strstr(buffer_string(&peers[i].out), "HTTP/1.1 503 ") != NULL;
+		was_refused[i] = peers[i].out.len && strstr(buffer_string(&peers[i].out), "HTTP/1.1 503 ");
+		refused += was_refused[i];
 	}
 	assert_int_equal(refused, 2); /* 4 * 100,000 bytes hold four */
+	assert_true(was_refused[2] && was_refused[5]);
+	/* Whose are left: a third address finds no room, since together they are too many. */
+	memory_address = 3;
+	memory_disconnect(&peers[2]);
+	memory_connect(&peers[2], &server);
+	memory_send(&peers[2], head, strlen(head));
+	memory_send(&peers[2], data, sizeof(data));
+	assert_has(buffer_string(&peers[2].out), "HTTP/1.1 503 ");
+	memory_address = 0;
 	for (int i = 0; i < 6; i++)
 		memory_disconnect(&peers[i]);
 	assert_int_equal(server.body_bytes, 0);
+	assert_int_equal(server.peers.addresses, 0);
 }
 
 static void test_stop(void **state)
@@ -758,41 +771,120 @@ static void test_few_descriptors(void **state)
 	few.rlim_cur = descriptors_open() - 4 + 10 + ROOM;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	for (size_t i = 0; i < ROOM; i++) {
-		assert_true(server_make_room(&server));
+		assert_true(server_make_room(&server, 0, ""));
 		memory_connect(&peers[i], &server);
 		server.fake_now_ns += NS_PER_MS;
 	}
 	assert_int_equal(few_descriptors, 0);
-	/* The first is idle after a request; the second has begun one, but half a head is no request; the others say nothing.
+	/* The first is idle after a request; the second has begun one, but half a head is no request; the others say nothing,
+	 * which is longer ago.
 	 */
 	memory_send(&peers[0], "GET /show HTTP/1.1\r\n" HEAD "\r\n", 31);
 	memory_send(&peers[1], "GET /show HTTP/1.1\r\n", 20);
-	assert_true(server_make_room(&server));
-	assert_true(peers[1].closed);
+	assert_true(server_make_room(&server, 0, ""));
+	assert_true(peers[2].closed);
 	memory_connect(&peers[ROOM], &server);
 	server.fake_now_ns += NS_PER_MS;
-	assert_true(server_make_room(&server));
-	assert_true(peers[2].closed);
+	assert_true(server_make_room(&server, 0, ""));
+	assert_true(peers[3].closed);
+	memory_connect(&peers[ROOM + 1], &server);
+	memory_send(&peers[1], HEAD "\r\n", strlen(HEAD "\r\n"));
 	/* With a body under way it is not idle. */
-	for (size_t i = 0; i <= ROOM; i++)
+	for (size_t i = 0; i <= ROOM + 1; i++)
 		if (!peers[i].closed)
 			memory_send(&peers[i], "POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 3\r\n\r\n1", 52);
-	assert_false(server_make_room(&server));
+	assert_false(server_make_room(&server, 0, ""));
 	net_server_get_stats(&server, &now);
 	assert_int_equal(now.connections_evicted, 2);
 	assert_int_equal(few_descriptors, 1);
-	memory_disconnect(&peers[1]);
-	memory_disconnect(&peers[2]);
-	assert_true(server_make_room(&server));
+	for (size_t i = 2; i <= 4; i++)
+		memory_disconnect(&peers[i]);
+	assert_true(server_make_room(&server, 0, ""));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	/* Those that are at work come to their end. */
 	memory_send(&peers[0], "23", 2);
 	assert_has(buffer_string(&peers[0].out), "123");
-	for (size_t i = 0; i <= ROOM; i++)
-		if (i != 1 && i != 2)
+	for (size_t i = 0; i <= ROOM + 1; i++)
+		if (i < 2 || i > 4)
 			memory_disconnect(&peers[i]);
 	for (size_t i = 0; i < ROOM; i++)
 		close(others[i]);
+}
+
+static uint64_t crowded[NET_LIMITS][2];
+
+static void on_crowd(void *context, enum net_limit limit, bool refused, const char *address)
+{
+	crowded[limit][refused]++;
+}
+
+static bool come(struct memory_peer *who, uint64_t address)
+{
+	memory_address = address;
+	server.fake_now_ns += NS_PER_MS;
+	if (!server_make_room(&server, address, ""))
+		return false;
+	memory_connect(who, &server);
+	return true;
+}
+
+/* One address cannot have all connections; those that have not said who they are go before those that have; of many idle ones
+ * that of the most crowded address goes; and who is at work stays, unless he does not go on. */
+static void test_crowds(void **state)
+{
+	static struct memory_peer peers[16];
+	memset(crowded, 0, sizeof(crowded));
+	server.options.connections_max = 6;
+	server.options.connections_per_address_max = 4;
+	server.options.on_crowd = on_crowd;
+	server.fake_now_ns = 1000 * NS_PER_S;
+	for (int i = 0; i < 2; i++)
+		assert_true(come(&peers[i], 1 + (uint64_t)i)); /* the idlest, each of its own address */
+	for (int i = 2; i < 6; i++)
+		assert_true(come(&peers[i], 9));
+	assert_true(come(&peers[6], 9)); /* its fifth: its own oldest goes */
+	assert_true(peers[2].closed);
+	assert_int_equal(crowded[NET_LIMIT_ADDRESS][0], 1);
+	assert_true(come(&peers[7], 3)); /* full: the crowd's oldest goes, not the idlest of all */
+	assert_true(peers[3].closed);
+	assert_int_equal(crowded[NET_LIMIT_TOTAL][0], 1);
+	/* Who has more than each of the others cannot push out one of theirs. */
+	server.options.connections_per_address_max = 100;
+	for (int i = 4; i <= 6; i++)
+		memory_send(&peers[i], "POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 3\r\n\r\n1", 52);
+	assert_false(come(&peers[15], 9));
+	for (int i = 4; i <= 6; i++)
+		memory_send(&peers[i], "23", 2);
+	server.options.connections_per_address_max = 4;
+	memset(crowded, 0, sizeof(crowded));
+	/* Among strangers only, whoever is known stays. */
+	server.options.connections_unknown_max = 3;
+	for (int i = 4; i <= 6; i++)
+		peers_set_known(&server.peers, &peers[i].connection);
+	assert_true(come(&peers[8], 4));
+	assert_true(peers[0].closed);
+	assert_int_equal(crowded[NET_LIMIT_UNKNOWN][0], 1);
+	server.options.connections_unknown_max = 0;
+	/* With a request under way all stay, until one has not moved for long. */
+	for (int i = 1; i <= 8; i++)
+		if (!peers[i].closed)
+			memory_send(&peers[i], "POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 3\r\n\r\n1", 52);
+	assert_false(come(&peers[9], 5));
+	assert_int_equal(crowded[NET_LIMIT_TOTAL][1], 1);
+	server.fake_now_ns += NET_STUCK_NS / 2;
+	memory_send(&peers[1], "2", 1);
+	server.fake_now_ns += NET_STUCK_NS / 2 + 1;
+	assert_true(come(&peers[9], 5));
+	assert_false(peers[1].closed);
+	assert_true(peers[4].closed);
+	memory_send(&peers[1], "3", 1);
+	assert_has(buffer_string(&peers[1].out), "123");
+	for (int i = 0; i < 10; i++)
+		memory_disconnect(&peers[i]);
+	memory_address = 0;
+	assert_int_equal(server.peers.count, 0);
+	assert_int_equal(server.peers.unknown_count, 0);
+	assert_int_equal(server.peers.addresses, 0);
 }
 
 /* The n-th allocation fails, for every n: an error answer or a closed connection, no leak, and the server serves on. */
@@ -844,6 +936,7 @@ int main(void)
 		TEST(test_bodies_together),
 		TEST(test_stop),
 		TEST(test_few_descriptors),
+		TEST(test_crowds),
 		TEST(test_short_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -342,7 +342,7 @@ static void test_concurrent_streams(void **state)
 	for (size_t i = 0; i < NET_STREAMS_MAX; i++)
 		all[i] = start("GET", "/show", NULL, nothing, false);
 	send_pending();
-	assert_int_equal(server.workers.waiting.count, NET_STREAMS_MAX);
+	assert_int_equal(server.workers.fast.count, NET_STREAMS_MAX);
 	run();
 	for (size_t i = 0; i < NET_STREAMS_MAX; i++)
 		assert_int_equal(all[i]->status, 200);

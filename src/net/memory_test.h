@@ -70,11 +70,16 @@ static inline int memory_server_start(struct net_server *server, const struct ne
 	return r;
 }
 
+static uint64_t memory_address; /* of those that connect */
+
 static inline void memory_connect(struct memory_peer *peer, struct net_server *server)
 {
 	*peer = (struct memory_peer){0};
 	buffer_init(&peer->out, GIB);
 	connection_init(&peer->connection, server, &memory_transport, true);
+	peer->connection.peer = memory_address;
+	if (connection_enlist(&peer->connection) < 0)
+		connection_close(&peer->connection);
 }
 
 static inline void memory_write_done(struct memory_peer *peer)
@@ -93,7 +98,7 @@ static inline void memory_run(struct memory_peer *peer)
 	do {
 		before = peer->out.len;
 		workers_run_here(&server->workers);
-	} while (server->workers.waiting.count > 0 || peer->out.len > before);
+	} while (server->workers.fast.count > 0 || peer->out.len > before);
 }
 
 static inline void memory_send(struct memory_peer *peer, const void *data, size_t len)
@@ -116,7 +121,7 @@ static inline void memory_server_end(struct net_server *server)
 {
 	while (server->workers.out > 0)
 		workers_run_here(&server->workers);
-	workers_release(&server->workers);
+	server_release(server);
 }
 
 static inline void memory_wait(struct memory_peer *peer, int64_t seconds)

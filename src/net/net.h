@@ -68,10 +68,14 @@ unsigned net_request_permission(const struct net_request *request);
  * Handlers find it again by net_request_attached(): NULL = nothing was attached. */
 void *net_request_attach(struct net_request *request, size_t size);
 void *net_request_attached(const struct net_request *request);
+/* For options.authorize: the caller has shown who it is; its connection counts as known from now on. */
+void net_request_set_known(struct net_request *request);
 /* For options.authorize only: the n-th name (from 0) of the peer's certificate, which its authority has confirmed: the common
  * name of the subject, if it has one, then the alternative names (DNS, URI, e-mail). NULL after the last, and without a
  * certificate. */
 const char *net_request_certificate_name(const struct net_request *request, size_t n);
+/* For options.on_refusal: a worker had begun with it, so that what it is for may have been done all the same. */
+bool net_request_was_started(const struct net_request *request);
 /* Set to true by the loop when the client has gone away or time is over; long work polls it. */
 const atomic_bool *net_request_cancelled(const struct net_request *request);
 
@@ -173,6 +177,9 @@ struct net_route {
 	/* The handler may take long: it runs on one of options.slow_workers, waiting its turn among options.fair_key()'s
 	 * clients. */
 	bool slow;
+	/* The handler takes no time and waits for nothing: it runs on the loop, whatever the workers do. It gets no body, and
+	 * its answer is short. */
+	bool on_loop;
 	unsigned seconds_max; /* of the handler, waiting included; 0 = options.request_seconds_max */
 };
 /* A row of a table of routes; what more there is of it follows: `.slow = true`. Without a permission it does not compile. */
@@ -198,6 +205,7 @@ struct net_tls_options {
 	const char *server_name; /* clients: for SNI and the check of the certificate; NULL = the URL's host */
 	bool insecure;		 /* clients: take any certificate */
 	bool peer_optional;	 /* servers: a peer may also have none; one that it has must be of ca_file */
+	bool no_resumption;	 /* each connection is a full handshake (tls_sessions.c) */
 };
 struct net_tls;
 int net_tls_new_client(const struct net_tls_options *options, struct net_tls **ret, struct error *err);
@@ -207,6 +215,10 @@ int net_tls_reload(struct net_tls *tls, struct error *err);
 struct net_tls *net_tls_free(struct net_tls *tls); /* after everything that uses it */
 DEFINE_CLEANUP_POINTER(net_tls_free, struct net_tls);
 
+/* Of connections. */
+enum net_limit { NET_LIMIT_DESCRIPTORS, NET_LIMIT_TOTAL, NET_LIMIT_ADDRESS, NET_LIMIT_UNKNOWN, NET_LIMITS };
+extern const char *const net_limit_names[NET_LIMITS]; /* "descriptors", "total", "address", "unauthenticated" */
+
 struct net_server;
 struct net_server_options {
 	const char *listen;		/* "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:0" (port 0 = any) */
@@ -214,17 +226,29 @@ struct net_server_options {
 	const struct net_route *routes; /* ends with a NULL path; must outlive the server */
 	size_t header_max, body_max;	/* bytes; 0 = LIMIT_HTTP_HEADER_BYTES (64 KiB at most),
 					   LIMIT_PROFILE_INPUT_BYTES */
-	unsigned connections_max;	/* 0 = LIMIT_CONNECTIONS */
-	/* File descriptors that connections leave to the rest of the process. With fewer left, the connection that has been
-	 * idle for longest is closed for a new one; without one that is idle, the new one is refused. 0 = not looked at. */
+	/*
+	 * Connections at a time: in all, 0 = LIMIT_CONNECTIONS; of one address, 0 = a quarter of that, at least 64; and of
+	 * those that have not shown who they are (net_request_set_known(), or a certificate), 0 = that is not looked at. At a
+	 * limit, the one that has been idle for longest (of these, of that address) is closed for a new one; if all are at
+	 * work, the new one is refused. peers.h says more. A connection with a request under way is never closed for another,
+	 * unless its peer has neither sent nor taken a byte for some seconds.
+	 */
+	unsigned connections_max, connections_per_address_max, connections_unknown_max;
+	/* File descriptors that connections leave to the rest of the process: likewise. 0 = not looked at. */
 	unsigned descriptors_reserved;
 	/* Called on the loop the first time that this happens; NULL allowed. Must be quick. */
 	void (*on_few_descriptors)(void *context);
-	unsigned workers;      /* 0 = 4 */
+	/* Called on the loop when a connection was closed for another (refused: false) or refused, for that limit; the address
+	 * is that of the new one. NULL allowed. Must be quick. */
+	void (*on_crowd)(void *context, enum net_limit limit, bool refused, const char *address);
+	unsigned workers;      /* 0 = 4, 64 at most */
 	unsigned slow_workers; /* further ones, for slow routes; 0 = 4, 64 at most */
 	size_t slow_queue_max; /* requests of slow routes that wait; 0 = 64; more are answered 503 */
 	/* Who takes turns with whom on slow routes; NULL = net_request_peer(). */
 	uint64_t (*fair_key)(void *context, const struct net_request *request);
+	/* Requests of other routes, and connections that shake hands, take turns by this (a tenant, say; 0 = none), then by
+	 * net_request_peer(). NULL = by the latter alone. */
+	uint64_t (*fair_group)(void *context, const struct net_request *request);
 	/* Bytes of answers under way, of all clients; 0 = 256 MiB. Beyond it, 503 (flow.c). Answers of NET_ANSWER_FREE bytes
 	 * or less do not count. */
 	size_t answer_bytes_max;
@@ -259,13 +283,18 @@ DEFINE_CLEANUP_POINTER(net_server_free, struct net_server);
 struct net_server_stats {
 	atomic_uint_least64_t connections_accepted, connections_refused, connections_open;
 	atomic_uint_least64_t connections_evicted; /* idle ones that were closed for others */
+	atomic_uint_least64_t evicted_for[NET_LIMITS], refused_for[NET_LIMITS];
+	uint64_t connections_max, connections_per_address_max, connections_unknown_max; /* 0 = none */
+	atomic_uint_least64_t connections_unknown, addresses;				/* now */
 	atomic_uint_least64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors,
 		timeouts;
 	atomic_uint_least64_t answers_streamed, answers_refused, answers_broken, answers_stalled; /* flow.c */
 	uint64_t answer_bytes, answer_bytes_max;						  /* under way, now */
-	atomic_uint_least64_t tls_handshakes, tls_failures;
-	uint64_t slow_running, slow_waiting; /* requests of slow routes, now */
-	uint64_t slow_refused;		     /* because too many waited */
+	atomic_uint_least64_t tls_handshakes, tls_resumed, tls_failures, tls_timeouts; /* resumed: of the handshakes */
+	uint64_t slow_running, slow_waiting;					       /* requests of slow routes, now */
+	uint64_t slow_refused;							       /* because too many waited */
+	uint64_t fast_running, fast_waiting, fast_refused;			       /* of the others */
+	uint64_t tls_running, tls_waiting, tls_refused;				       /* handshakes */
 };
 void net_server_get_stats(struct net_server *server, struct net_server_stats *ret);
 
@@ -292,7 +321,10 @@ struct net_client_options {
 	const char *token_file;	   /* the same from this file, also when it is replaced later; instead of `token` */
 	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
 	const atomic_bool *cancel; /* looked at every cancel_ms; -ECANCELED */
-	bool direct;		   /* never through a proxy; else as the environment says (proxy.c) */
+	/* HTTP/1.1: the connection is shared with other such clients of this process, between calls; not with a `tls` of the
+	 * caller's. */
+	bool shared;
+	bool direct; /* never through a proxy; else as the environment says (proxy.c) */
 	/* Through this proxy, "http://[USER[:PASSWORD]@]HOST[:PORT]", whatever `direct` and the environment say, unless
 	 * no_proxy (NULL = nothing) lists the host: then, and only then, loopback is reached without it as well. */
 	const char *proxy_url, *no_proxy;

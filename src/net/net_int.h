@@ -27,7 +27,9 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "net/fair.h"
 #include "net/net.h"
+#include "net/peers.h"
 
 /* Limits that are not options. */
 #define NET_HEADER_BYTES_CEILING (64 * KIB) /* of a head; of the server's, header_max may be less */
@@ -36,9 +38,11 @@
 #define NET_HEADER_SECONDS	 10
 #define NET_RATE_MIN		 (64 * KIB) /* bytes a second; each earns a body or an answer another second */
 #define NET_STREAMS_MAX		 100	    /* open HTTP/2 streams of a connection */
-#define NET_REQUESTS_MAX	 2048	    /* open requests of the server */
-#define NET_QUEUE_MAX		 1024	    /* requests that wait for a worker */
+#define NET_REQUESTS_MAX	 8192	    /* open requests of the server; of one address half of it */
+#define NET_QUEUE_MAX		 4096	    /* requests that wait for a worker: a disk may take seconds */
+#define NET_HANDSHAKES_MAX	 1024	    /* TLS handshakes that wait for a worker */
 #define NET_SLOW_WORKERS_MAX	 64	    /* workers of slow routes */
+#define NET_FAST_WORKERS_MAX	 64	    /* and of the others */
 #define NET_BODIES_FACTOR	 4	    /* all bodies together: this many times body_max */
 #define NET_RESPONSE_MAX	 (256 * MIB)
 #define NET_RESPONSE_HEADERS_MAX (16 * KIB)
@@ -54,6 +58,7 @@
 #define NET_OUTPUT_BYTES	 (64 * KIB) /* HTTP/2 frames gathered before a write */
 #define NET_LINGER_NS		 (2 * NS_PER_S)
 #define NET_STOP_NS		 (10 * NS_PER_S)
+#define NET_STUCK_NS		 (5 * NS_PER_S)
 #define NET_NAME_MAX		 256
 #define NET_PEER_ADDRESS_SIZE	 46	   /* INET6_ADDRSTRLEN */
 #define NET_CERTIFICATE_NAMES	 (4 * KIB) /* bytes of the names of a certificate; more are left out */
@@ -79,7 +84,7 @@ struct net_request {
 	unsigned permission;	 /* of its route */
 	void *attached;		 /* in the arena; net_request_attach() */
 	const char *certificate; /* the connection's, while authorize runs */
-	bool grpc, loopback;
+	bool grpc, loopback, known, was_started;
 	atomic_bool cancelled;
 };
 void request_init(struct net_request *request, size_t header_max);
@@ -137,27 +142,37 @@ int route_find(const struct net_route *routes, const char *method, const char *p
 	       size_t allow_size);
 
 /* ---- worker.c: threads that run handlers ---- */
+enum net_job_kind {
+	NET_JOB_FAST,
+	NET_JOB_SLOW,	   /* runs beside the others, and takes turns by key */
+	NET_JOB_HANDSHAKE, /* of TLS */
+	NET_JOB_KINDS
+};
 struct net_job {
 	struct net_job *next;
 	void (*run)(struct net_job *job);  /* on a worker */
 	void (*done)(struct net_job *job); /* on the loop, afterwards */
-	bool slow;			   /* runs beside the others, and takes turns by key */
-	uint64_t key, tag;
-};
-struct net_jobs {
-	struct net_job *first, **last;
-	size_t count;
+	enum net_job_kind kind;
+	uint64_t group, key, tag; /* group 0 = none */
+	bool must_run;		  /* never displaced */
+	bool displaced;		  /* another one has its place in the queue: it has not run */
 };
 struct net_workers {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
-	struct net_jobs waiting, slow, finished, woken;
-	unsigned slow_slots, slow_running; /* set slow_slots and slow_queue_max before the first slow job */
-	size_t slow_queue_max;
-	uint64_t slow_now, slow_refused;
+	struct fair_queue fast, handshakes;
+	struct net_jobs slow, finished, woken;
+	/* Jobs that run at a time; of fast ones, what the others leave of the threads. Set those of slow jobs and of
+	 * handshakes, and the sizes of queues, before the first such job. */
+	unsigned slots[NET_JOB_KINDS], running[NET_JOB_KINDS];
+	size_t queue_max[NET_JOB_KINDS];
+	uint64_t slow_now, refused[NET_JOB_KINDS];
 	struct net_slow_tag {
 		uint64_t key, tag;
 	} slow_tags[NET_SLOW_WORKERS_MAX]; /* of those that run */
+	struct net_turn {
+		uint64_t group, key;
+	} fast_turns[NET_FAST_WORKERS_MAX]; /* likewise */
 	pthread_t *threads;
 	unsigned thread_count;
 	size_t out; /* loop only: submitted, not yet collected */
@@ -170,7 +185,8 @@ int workers_init(struct net_workers *workers, unsigned thread_count, void (*noti
 		 struct error *err);
 void workers_release(struct net_workers *workers);				   /* joins */
 int workers_submit(struct net_workers *workers, struct net_job *job, bool always); /* -EBUSY when too many wait */
-void workers_count_slow(struct net_workers *workers, uint64_t *ret_running, uint64_t *ret_waiting, uint64_t *ret_refused);
+void workers_count(struct net_workers *workers, enum net_job_kind kind, uint64_t *ret_running, uint64_t *ret_waiting,
+		   uint64_t *ret_refused);
 /* From a worker: have `woken` collected on the loop; its done() runs there. It must not be queued already. */
 void workers_wake(struct net_workers *workers, struct net_job *woken);
 void workers_collect(struct net_workers *workers); /* on the loop: calls done() of what is ready */
@@ -188,6 +204,7 @@ struct net_exchange {
 	struct net_exchange *next, *previous; /* in the connection's list */
 	const struct net_route *route;
 	struct net_stream *stream; /* gRPC streams only */
+	struct net_peer *peer;	   /* of the connection; held */
 	struct net_flow *making;   /* the worker's: the answer that is sent while it is made; NULL = none */
 	struct net_flow *flow;	   /* the loop's: the same, once it knows of it */
 	struct net_job job;
@@ -393,18 +410,27 @@ struct net_connection {
 	size_t write_bytes, write_unread;
 	uint64_t peer; /* a hash of its address, without the port */
 	char peer_address[NET_PEER_ADDRESS_SIZE];
+	struct net_peer *address; /* of peers.c, while it is listed there; */
+	struct net_link links[NET_LISTS];
+	bool listed, known;
+	int64_t check_ns;  /* nothing is due before */
 	char *certificate; /* names, each with a NUL, then an empty one; NULL = none */
 	bool loopback, paused, write_pending, busy, eof, lingering, closing;
 	bool securing; /* a TLS handshake is under way */
 };
 void connection_init(struct net_connection *connection, struct net_server *server, const struct net_transport *transport,
 		     bool loopback);
+/* After connection.peer is set. -ENOMEM: to be closed. */
+int connection_enlist(struct net_connection *connection);
 void connection_release(struct net_connection *connection);
 void connection_input(struct net_connection *connection, struct bytes data);
 void connection_eof(struct net_connection *connection);
 void connection_written(struct net_connection *connection, int status);
 void connection_check_time(struct net_connection *connection, int64_t now_ns);
 bool connection_is_idle(const struct net_connection *connection); /* has no request, or not all of a head */
+/* It may be closed for another one: it is idle, or the peer has neither sent nor taken anything of what is under way for
+ * NET_STUCK_NS. */
+bool connection_can_go(const struct net_connection *connection, int64_t now_ns);
 void connection_stop(struct net_connection *connection);
 /* Takes in what is pending and writes what is ready, until neither moves. Safe to call from anywhere. */
 void connection_run(struct net_connection *connection);
@@ -430,6 +456,7 @@ struct net_server {
 	struct net_workers workers;
 	struct net_connection *connections;
 	struct net_server_stats stats;
+	struct net_peers peers;
 	/* Descriptors of everything but connections, when they were counted last, and the least ever; and whether they were
 	 * once too few. */
 	uint64_t other_descriptors, other_descriptors_least;
@@ -445,15 +472,17 @@ struct net_server {
 	char address[NET_NAME_MAX + 8];
 	struct net_server_uv *uv;
 };
+extern atomic_size_t net_connections_open; /* of all servers of this process, until they are closed */
+/* Afterwards the workers' threads run. */
 int server_init(struct net_server *server, const struct net_server_options *options, unsigned threads,
 		void (*notify)(void *context), void *context, struct error *err);
 int64_t server_now_ns(const struct net_server *server);
 const char *server_date(struct net_server *server);
 void server_check_time(struct net_server *server);
 void server_stop_connections(struct net_server *server);
-/* Before a connection is added: false if there are too few descriptors for it (descriptors_reserved), also after closing one
- * that was idle. */
-bool server_make_room(struct net_server *server);
+void server_release(struct net_server *server); /* what server_init() made */
+/* Before a connection from an address is added: false if a limit leaves no room for it, also after closing one that can go. */
+bool server_make_room(struct net_server *server, uint64_t peer, const char *peer_address);
 #define server_count(server, field, n) atomic_fetch_add_explicit(&(server)->stats.field, (uint64_t)(n), memory_order_relaxed)
 
 /* ---- address.c ---- */

@@ -147,6 +147,14 @@ static void test_raw_http1(void **state)
 	close(fd);
 }
 
+static void wait_for(const int *count, int value)
+{
+	for (int i = 0; i < 24000 && __atomic_load_n(count, __ATOMIC_SEQ_CST) != value; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_int_equal(__atomic_load_n(count, __ATOMIC_SEQ_CST), value);
+}
+
+/* At the limit, whoever has been idle for longest goes; those that are at work stay, and if all are, a new one is refused. */
 static void test_connections_max(void **state)
 {
 	teardown(state);
@@ -158,24 +166,52 @@ static void test_connections_max(void **state)
 		get_until(fds[i], "body=0");
 	}
 	fds[3] = test_dial(server);
-	assert_non_null(strstr(get_until(fds[3], NULL), "503 Service Unavailable"));
+	assert_string_equal(get_until(fds[0], NULL), ""); /* closed */
+	assert_int_equal(stats().connections_evicted, 1);
+	assert_int_equal(stats().evicted_for[NET_LIMIT_TOTAL], 1);
+	for (int i = 1; i < 4; i++)
+		put(fds[i], "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+	wait_for(&test_slow_count, 3);
+	fds[4] = test_dial(server);
+	assert_non_null(strstr(get_until(fds[4], NULL), "503 Service Unavailable"));
 	assert_int_equal(stats().connections_refused, 1);
-	close(fds[3]);
-	close(fds[0]);
-	for (int i = 0; i < 24000 && stats().connections_open > 2; i++)
-		time_sleep_ns(5 * NS_PER_MS);
-	fds[0] = test_dial(server);
-	put(fds[0], "GET /show HTTP/1.1\r\nHost: x\r\n\r\n");
-	get_until(fds[0], "body=0");
-	for (int i = 0; i < 3; i++)
+	assert_int_equal(stats().refused_for[NET_LIMIT_TOTAL], 1);
+	assert_int_equal(stats().connections_open, 3);
+	for (int i = 0; i < 5; i++)
 		close(fds[i]);
+	wait_for(&test_cancelled_count, 3);
 }
 
-static void wait_for(const int *count, int value)
+/* Clients that share have one connection as long as their calls do not overlap, also when it was closed in between. */
+static void test_shared_connection(void **state)
 {
-	for (int i = 0; i < 24000 && __atomic_load_n(count, __ATOMIC_SEQ_CST) != value; i++)
-		time_sleep_ns(5 * NS_PER_MS);
-	assert_int_equal(__atomic_load_n(count, __ATOMIC_SEQ_CST), value);
+	char url[100];
+	struct net_client *clients[3];
+	struct net_client_response answer = {0};
+	snprintf(url, sizeof(url), "http://%s", net_server_address(server));
+	for (size_t i = 0; i < 3; i++) {
+		struct net_client_options options = {.url = url, .shared = i < 2};
+		assert_int_equal(net_client_new(&options, &clients[i], NULL), 0);
+	}
+	uint64_t before = stats().connections_accepted;
+	for (int round = 0; round < 5; round++)
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(net_client_request(clients[i], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN,
+							    &answer, NULL),
+					 0);
+			assert_int_equal(answer.status, 200);
+		}
+	assert_int_equal(stats().connections_accepted, before + 1);
+	/* The third has its own. */
+	assert_int_equal(net_client_request(clients[2], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer, NULL), 0);
+	assert_int_equal(stats().connections_accepted, before + 2);
+	/* What one leaves behind outlives it. */
+	net_client_free(clients[0]);
+	assert_int_equal(net_client_request(clients[1], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer, NULL), 0);
+	assert_int_equal(stats().connections_accepted, before + 2);
+	net_client_free(clients[1]);
+	net_client_free(clients[2]);
+	net_client_response_release(&answer);
 }
 
 static void test_cancelled_when_peer_goes(void **state)
@@ -816,6 +852,7 @@ int main(int argc, char **argv)
 		TEST(test_garbage),
 		TEST(test_raw_http1),
 		TEST(test_connections_max),
+		TEST(test_shared_connection),
 		TEST(test_cancelled_when_peer_goes),
 		TEST(test_handler_deadline),
 		TEST(test_stop_during_a_request),

@@ -267,6 +267,16 @@ unsigned net_request_permission(const struct net_request *request)
 	return request->permission;
 }
 
+void net_request_set_known(struct net_request *request)
+{
+	request->known = true;
+}
+
+bool net_request_was_started(const struct net_request *request)
+{
+	return request->was_started;
+}
+
 void *net_request_attach(struct net_request *request, size_t size)
 {
 	assert(!request->attached && size <= NET_ATTACH_MAX);

@@ -14,17 +14,22 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netdb.h>
+#include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "net/socket_int.h"
 
-#define BACKLOG 511
-#define TICK_MS 100
+#define BACKLOG	 511
+#define TICK_MS	 100
+#define SLICE_NS 100000
 
 struct net_server_uv {
 	uv_loop_t loop;
@@ -131,8 +136,10 @@ static void on_closed(uv_handle_t *handle)
 	struct net_server *server = handle->loop->data;
 	if (socket->counted)
 		connection_release(&socket->connection);
-	socket_tls_free(socket);
-	mem_free(socket);
+	if (!socket_tls_is_busy(socket)) {
+		socket_tls_free(socket);
+		mem_free(socket);
+	}
 	if (!server->connections && !server->stopping && !server->uv->accept_due)
 		uv_timer_stop(&server->uv->timer);
 }
@@ -169,17 +176,35 @@ static void reject_connection(struct net_server *server, struct net_socket *sock
 	uv_close((uv_handle_t *)&socket->tcp, on_closed);
 }
 
-static void connect_peer(struct net_server *server, struct net_socket *socket)
+struct peer_name {
+	struct sockaddr_storage address;
+	bool known;
+	uint64_t key;
+	char host[NET_PEER_ADDRESS_SIZE];
+};
+
+static struct peer_name name_peer(const struct net_socket *socket)
 {
-	struct sockaddr_storage peer;
-	int len = sizeof(peer);
-	bool known = uv_tcp_getpeername(&socket->tcp, (struct sockaddr *)&peer, &len) == 0;
-	connection_init(&socket->connection, server, socket->tls ? &tls_transport : &socket_transport,
-			known && address_is_loopback((struct sockaddr *)&peer));
-	socket->connection.securing = socket->tls;
-	socket->connection.peer = known ? address_hash((struct sockaddr *)&peer) : 0;
-	if (known)
-		address_format_host((struct sockaddr *)&peer, socket->connection.peer_address);
+	struct peer_name peer = {0};
+	int len = sizeof(peer.address);
+	const struct sockaddr *address = (struct sockaddr *)&peer.address;
+	peer.known = uv_tcp_getpeername(&socket->tcp, (struct sockaddr *)&peer.address, &len) == 0;
+	if (!peer.known)
+		return peer;
+	peer.key = address_hash(address);
+	address_format_host(address, peer.host);
+	return peer;
+}
+
+static int connect_peer(struct net_server *server, struct net_socket *socket, const struct peer_name *peer)
+{
+	struct net_connection *connection = &socket->connection;
+	connection_init(connection, server, socket->tls ? &tls_transport : &socket_transport,
+			peer->known && address_is_loopback((const struct sockaddr *)&peer->address));
+	connection->securing = socket->tls;
+	connection->peer = peer->key;
+	memcpy(connection->peer_address, peer->host, sizeof(peer->host));
+	return connection_enlist(connection);
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -198,8 +223,8 @@ static void accept_one(struct net_server *server)
 		uv_close((uv_handle_t *)&socket->tcp, on_closed);
 		return;
 	}
-	if (atomic_load_explicit(&server->stats.connections_open, memory_order_relaxed) >= server->options.connections_max ||
-	    !server_make_room(server)) {
+	struct peer_name peer = name_peer(socket);
+	if (!server_make_room(server, peer.key, peer.host)) {
 		reject_connection(server, socket);
 		return;
 	}
@@ -209,8 +234,10 @@ static void accept_one(struct net_server *server)
 	}
 	uv_tcp_nodelay(&socket->tcp, 1);
 	socket->counted = true;
-	connect_peer(server, socket);
-	socket_pause(&socket->connection, false);
+	if (connect_peer(server, socket, &peer) < 0)
+		connection_close(&socket->connection);
+	else
+		socket_pause(&socket->connection, false);
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -410,9 +437,25 @@ static void restore_signals(const sigset_t *before)
 	pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
+/* The loop computes little at a time and must not wait for workers that compute much: since Linux 6.12 a thread that asks for
+ * short slices of the CPU gets its turn early, at the same share. Older kernels take no notice. */
+static void ask_for_short_slices(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attributes = {
+		.size = sizeof(attributes), .policy = SCHED_OTHER, .nice = getpriority(PRIO_PROCESS, 0), .runtime = SLICE_NS};
+	syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
 int net_server_run(struct net_server *server, struct error *err)
 {
 	sigset_t before;
+	ask_for_short_slices();
 	if (server->stopping)
 		return error_set(err, -EINVAL, "a stopped server cannot run again");
 	block_sigpipe(&before);
@@ -439,7 +482,7 @@ struct net_server *net_server_free(struct net_server *server)
 		return NULL;
 	assert(!server->connections); /* it never ran, or net_server_run() has returned */
 	struct net_server_uv *uv = server->uv;
-	workers_release(&server->workers);
+	server_release(server);
 	if (uv->loop_open) {
 		uv_walk(&uv->loop, close_handle, NULL);
 		uv_run(&uv->loop, UV_RUN_DEFAULT);

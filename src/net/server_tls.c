@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS on the server: a transport between a connection and its socket. OpenSSL sees no socket, only two queues in memory:
+ * TLS on the server: a transport between a connection and its socket. OpenSSL sees no socket, only two queues in memory (a
+ * BIO of our own over two buffers, which takes no memory while they are empty, as they are of an idle connection):
  *
  *   socket ── on_read ──> in ──> SSL_read ──> connection_input()
  *   socket <── uv_write <── sending <── out <── SSL_write <── the parts of the connection's write, 64 KiB at a time
@@ -10,8 +11,10 @@
  * handshake and alerts say. A peer that makes us say things without reading them (key updates) is closed when OUT_MAX of it has
  * gathered. `sending` is what libuv has: it must not move while a write is under way, which memory BIOs do not promise.
  *
- * A handshake has NET_HEADER_SECONDS (connection.c looks at `securing`), as the head of a request has. Whoever speaks HTTP in
- * the clear to this port gets an error in the clear.
+ * A handshake is computed on a worker (worker.c), since it takes as long as answering ten requests: while it is there,
+ * OpenSSL's state belongs to the worker, nothing is read from the socket, and a socket that is closed is freed when the job
+ * comes back. It has NET_HEADER_SECONDS (connection.c looks at `securing`), as the head of a request has, waiting for a worker
+ * included. Whoever speaks HTTP in the clear to this port gets an error in the clear.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -24,17 +27,29 @@
 
 #define PIECE	(64 * KIB)
 #define OUT_MAX (256 * KIB)
+#define IN_MAX	(128 * KIB) /* one read of the socket, and what was left of the one before */
 
 struct socket_tls {
 	SSL *session;
-	BIO *in, *out;	       /* of session */
+	struct queue {
+		struct buffer bytes;
+		size_t at;     /* taken so far */
+	} in, out;	       /* what session reads and writes */
 	struct buffer sending; /* with libuv while busy */
 	struct bytes parts[2]; /* the connection's write: what is not encrypted yet */
 	size_t left;	       /* of its bytes */
 	bool busy;	       /* a uv_write is under way */
 	bool writing;	       /* the connection waits for connection_written() */
 	bool ready;	       /* the handshake is over */
-	bool shut;	       /* no more is to be sent after what is in out */
+	struct net_job job;    /* a step of the handshake */
+	struct net_socket *socket;
+	bool job_out;	      /* the worker has session, in and out */
+	bool gone;	      /* the socket was closed meanwhile */
+	int result, why;      /* of the step: SSL_accept()'s and SSL_get_error()'s */
+	unsigned long reason; /* ERR_peek_error()'s */
+	bool kept;	      /* names of the certificate are in `names`, if it has any */
+	char *names;
+	bool shut; /* no more is to be sent after what is in out */
 	bool shut_done;
 };
 
@@ -42,29 +57,50 @@ struct socket_tls {
 
 static void on_sent(uv_write_t *write, int status);
 
+static struct bytes queued_bytes(const struct queue *queue)
+{
+	return (struct bytes){queue->bytes.data + queue->at, queue->bytes.len - queue->at};
+}
+
+static int queue_append(struct queue *queue, struct bytes data)
+{
+	struct bytes left = queued_bytes(queue);
+	if (queue->at > 0 && left.len > 0)
+		memmove(queue->bytes.data, left.data, left.len);
+	if (queue->at > 0)
+		buffer_truncate(&queue->bytes, left.len);
+	queue->at = 0;
+	return buffer_append(&queue->bytes, data.data, data.len);
+}
+
+static void queue_clear(struct queue *queue)
+{
+	buffer_release(&queue->bytes);
+	queue->at = 0;
+}
+
 /* Gives the kernel what is in out. False: the connection is closing. */
 static bool flush(struct net_socket *socket)
 {
 	struct socket_tls *tls = socket->tls;
-	char *data;
 	if (tls->busy)
 		return true;
-	long len = BIO_get_mem_data(tls->out, &data);
-	if (len <= 0)
+	struct bytes data = queued_bytes(&tls->out);
+	if (data.len == 0)
 		return true;
-	uv_buf_t buf = {data, (size_t)len};
+	uv_buf_t buf = {(char *)data.data, data.len};
 	int sent = uv_try_write((uv_stream_t *)&socket->tcp, &buf, 1);
-	if (sent == len) {
-		(void)BIO_reset(tls->out);
+	if (sent >= 0 && (size_t)sent == data.len) {
+		queue_clear(&tls->out);
 		return true;
 	}
 	buffer_clear(&tls->sending);
 	size_t skip = sent > 0 ? (size_t)sent : 0;
-	if ((sent < 0 && sent != UV_EAGAIN) || buffer_append(&tls->sending, data + skip, (size_t)len - skip) < 0) {
+	if ((sent < 0 && sent != UV_EAGAIN) || buffer_append(&tls->sending, data.data + skip, data.len - skip) < 0) {
 		connection_close(&socket->connection);
 		return false;
 	}
-	(void)BIO_reset(tls->out);
+	queue_clear(&tls->out);
 	buf = (uv_buf_t){(char *)tls->sending.data, tls->sending.len};
 	socket->write.data = socket;
 	tls->busy = uv_write(&socket->write, (uv_stream_t *)&socket->tcp, &buf, 1, on_sent) == 0;
@@ -94,7 +130,7 @@ static bool pump(struct net_socket *socket)
 			connection_close(&socket->connection);
 			return false;
 		}
-		if (BIO_ctrl_pending(tls->out) >= PIECE && !flush(socket))
+		if (queued_bytes(&tls->out).len >= PIECE && !flush(socket))
 			return false;
 	}
 	return flush(socket) && tls->left == 0 && !tls->busy;
@@ -182,8 +218,7 @@ static void refuse_plain(struct net_socket *socket)
 
 static void handshake_failed(struct net_socket *socket)
 {
-	int reason = ERR_GET_REASON(ERR_peek_error());
-	ERR_clear_error();
+	int reason = ERR_GET_REASON(socket->tls->reason);
 	server_count(socket->connection.server, tls_failures, 1);
 	if (reason == SSL_R_HTTP_REQUEST)
 		refuse_plain(socket);
@@ -227,42 +262,99 @@ static void add_alternative_names(struct buffer *names, X509 *certificate)
 }
 
 /* False without memory. */
-static bool keep_certificate(struct net_socket *socket)
+static bool keep_certificate(struct socket_tls *tls)
 {
-	X509 *certificate = SSL_get0_peer_certificate(socket->tls->session);
-	if (!certificate || SSL_get_verify_result(socket->tls->session) != X509_V_OK)
+	X509 *certificate = SSL_get0_peer_certificate(tls->session);
+	if (!certificate || SSL_get_verify_result(tls->session) != X509_V_OK)
 		return true;
 	_cleanup_(buffer_release) struct buffer names = {.max = NET_CERTIFICATE_NAMES};
 	add_common_name(&names, certificate);
 	add_alternative_names(&names, certificate);
 	buffer_append_byte(&names, 0);
-	if (buffer_status(&names) == 0 && (socket->connection.certificate = mem_alloc(names.len)))
-		memcpy(socket->connection.certificate, names.data, names.len);
+	if (buffer_status(&names) == 0 && (tls->names = mem_alloc(names.len)))
+		memcpy(tls->names, names.data, names.len);
 	ERR_clear_error();
-	return socket->connection.certificate;
+	return tls->names;
 }
 
-/* True = go on. */
-static bool shake_hands(struct net_socket *socket)
+static struct socket_tls *tls_of(struct net_job *job)
 {
-	struct socket_tls *tls = socket->tls;
+	return container_of(job, struct socket_tls, job);
+}
+
+/* On a worker. */
+static void run_step(struct net_job *job)
+{
+	struct socket_tls *tls = tls_of(job);
 	ERR_clear_error();
-	int r = SSL_accept(tls->session);
-	if (r <= 0) {
-		if (SSL_get_error(tls->session, r) == SSL_ERROR_WANT_READ)
-			flush(socket);
-		else
-			handshake_failed(socket);
-		return false;
+	tls->result = SSL_accept(tls->session);
+	tls->why = tls->result > 0 ? SSL_ERROR_NONE : SSL_get_error(tls->session, tls->result);
+	tls->reason = ERR_peek_error();
+	ERR_clear_error();
+	if (tls->result > 0)
+		tls->kept = keep_certificate(tls);
+}
+
+static void go_on(struct net_socket *socket);
+
+static void finish_handshake(struct net_socket *socket)
+{
+	struct net_connection *connection = &socket->connection;
+	struct socket_tls *tls = socket->tls;
+	if (!tls->kept) {
+		connection_close(connection);
+		return;
 	}
-	if (!keep_certificate(socket)) {
-		connection_close(&socket->connection);
-		return false;
-	}
+	connection->certificate = tls->names;
+	tls->names = NULL;
+	if (connection->certificate)
+		peers_set_known(&connection->server->peers, connection);
 	tls->ready = true;
-	socket->connection.securing = false;
-	server_count(socket->connection.server, tls_handshakes, 1);
-	return flush(socket);
+	connection->securing = false;
+	server_count(connection->server, tls_handshakes, 1);
+	if (SSL_session_reused(tls->session))
+		server_count(connection->server, tls_resumed, 1);
+	if (flush(socket))
+		go_on(socket);
+}
+
+static void step_done(struct net_job *job)
+{
+	struct socket_tls *tls = tls_of(job);
+	struct net_socket *socket = tls->socket;
+	tls->job_out = false;
+	if (tls->gone) {
+		socket_tls_free(socket);
+		mem_free(socket);
+		return;
+	}
+	if (socket->connection.closing)
+		return;
+	if (job->displaced) {
+		connection_close(&socket->connection);
+		return;
+	}
+	socket_pause(&socket->connection, false);
+	if (tls->result > 0)
+		finish_handshake(socket);
+	else if (tls->why == SSL_ERROR_WANT_READ)
+		flush(socket);
+	else
+		handshake_failed(socket);
+}
+
+static void shake_hands(struct net_socket *socket)
+{
+	struct net_connection *connection = &socket->connection;
+	struct socket_tls *tls = socket->tls;
+	tls->job = (struct net_job){
+		.run = run_step, .done = step_done, .kind = NET_JOB_HANDSHAKE, .group = 0, .key = connection->peer};
+	if (workers_submit(&connection->server->workers, &tls->job, false) < 0) {
+		connection_close(connection);
+		return;
+	}
+	tls->job_out = true;
+	socket_pause(connection, true);
 }
 
 static void decrypt(struct net_socket *socket)
@@ -289,25 +381,90 @@ static void decrypt(struct net_socket *socket)
 	}
 }
 
+/* The handshake is over: what has come is for the connection. */
+static void go_on(struct net_socket *socket)
+{
+	struct net_connection *connection = &socket->connection;
+	decrypt(socket);
+	if (connection->closing)
+		return;
+	if (queued_bytes(&socket->tls->out).len > OUT_MAX)
+		connection_close(connection);
+	else
+		flush(socket);
+}
+
 void socket_tls_input(struct net_socket *socket, struct bytes data)
 {
 	struct net_connection *connection = &socket->connection;
 	struct socket_tls *tls = socket->tls;
 	if (connection->closing || connection->lingering)
 		return;
-	if (BIO_write(tls->in, data.data, (int)data.len) != (int)data.len) {
+	if (queue_append(&tls->in, data) < 0) {
 		connection_close(connection);
 		return;
 	}
-	if (!tls->ready && !shake_hands(socket))
+	if (tls->ready)
+		go_on(socket);
+	else if (!tls->job_out)
+		shake_hands(socket);
+}
+
+/* ---- the queues as a BIO ---- */
+
+static int queue_read(BIO *bio, char *out, int size)
+{
+	struct socket_tls *tls = BIO_get_data(bio);
+	struct bytes data = queued_bytes(&tls->in);
+	size_t len = data.len < (size_t)size ? data.len : (size_t)size;
+	BIO_clear_retry_flags(bio);
+	if (len == 0) {
+		BIO_set_retry_read(bio);
+		return -1;
+	}
+	memcpy(out, data.data, len);
+	tls->in.at += len;
+	if (len == data.len)
+		queue_clear(&tls->in);
+	return (int)len;
+}
+
+static int queue_write(BIO *bio, const char *data, int len)
+{
+	struct socket_tls *tls = BIO_get_data(bio);
+	BIO_clear_retry_flags(bio);
+	return buffer_append(&tls->out.bytes, data, (size_t)len) < 0 ? -1 : len;
+}
+
+static long queue_control(BIO *bio, int command, long number, void *pointer)
+{
+	return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *queue_method;
+
+static void make_queue_method(void)
+{
+	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "wick server");
+	if (!method)
 		return;
-	decrypt(socket);
-	if (connection->closing)
-		return;
-	if (BIO_ctrl_pending(tls->out) > OUT_MAX)
-		connection_close(connection);
-	else
-		flush(socket);
+	BIO_meth_set_read(method, queue_read);
+	BIO_meth_set_write(method, queue_write);
+	BIO_meth_set_ctrl(method, queue_control);
+	queue_method = method;
+}
+
+static int attach_queues(struct socket_tls *tls)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, make_queue_method);
+	BIO *bio = queue_method ? BIO_new(queue_method) : NULL;
+	if (!bio)
+		return -ENOMEM;
+	BIO_set_data(bio, tls);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(tls->session, bio, bio);
+	return 0;
 }
 
 /* ---- life ---- */
@@ -322,27 +479,36 @@ int socket_tls_new(struct net_socket *socket, struct net_tls *options)
 		mem_free(tls);
 		return r;
 	}
-	tls->in = BIO_new(BIO_s_mem());
-	tls->out = BIO_new(BIO_s_mem());
-	if (!tls->in || !tls->out) {
-		BIO_free(tls->in);
-		BIO_free(tls->out);
+	if (attach_queues(tls) < 0) {
 		SSL_free(tls->session);
 		mem_free(tls);
 		return -ENOMEM;
 	}
-	SSL_set_bio(tls->session, tls->in, tls->out);
 	SSL_set_accept_state(tls->session);
 	buffer_init(&tls->sending, OUT_MAX + 4 * PIECE);
+	buffer_init(&tls->in.bytes, IN_MAX);
+	buffer_init(&tls->out.bytes, OUT_MAX + 4 * PIECE);
+	tls->socket = socket;
 	socket->tls = tls;
 	return 0;
+}
+
+bool socket_tls_is_busy(struct net_socket *socket)
+{
+	if (!socket->tls || !socket->tls->job_out)
+		return false;
+	socket->tls->gone = true;
+	return true;
 }
 
 void socket_tls_free(struct net_socket *socket)
 {
 	if (!socket->tls)
 		return;
+	mem_free(socket->tls->names);
 	SSL_free(socket->tls->session);
+	queue_clear(&socket->tls->in);
+	queue_clear(&socket->tls->out);
 	buffer_release(&socket->tls->sending);
 	socket->tls = mem_free(socket->tls);
 }
@@ -352,10 +518,9 @@ static void tls_close(struct net_connection *connection)
 	struct socket_tls *tls = socket_of(connection)->tls;
 	if (tls->ready && !tls->busy && !tls->shut && tls->left == 0) {
 		ERR_clear_error();
-		char *data;
 		if (SSL_shutdown(tls->session) >= 0) {
-			uv_buf_t buf = {NULL, (size_t)BIO_get_mem_data(tls->out, &data)};
-			buf.base = data;
+			struct bytes data = queued_bytes(&tls->out);
+			uv_buf_t buf = {(char *)data.data, data.len};
 			uv_try_write((uv_stream_t *)&socket_of(connection)->tcp, &buf, 1);
 		}
 		ERR_clear_error();

@@ -31,6 +31,8 @@ void socket_close(struct net_connection *connection);
 /* ---- server_tls.c ---- */
 extern const struct net_transport tls_transport;
 int socket_tls_new(struct net_socket *socket, struct net_tls *tls);
+/* The socket is closed. True: a worker has its TLS state; what is left of the socket is freed when that comes back. */
+bool socket_tls_is_busy(struct net_socket *socket);
 void socket_tls_free(struct net_socket *socket);
 /* What came from the peer. Its end may come without TLS's goodbye: requests say themselves how long they are. */
 void socket_tls_input(struct net_socket *socket, struct bytes data);

@@ -4,9 +4,7 @@
  *
  * Rules, the same for both sides: TLS 1.2 or 1.3 (RFC 8446; RFC 8996 buries what is older), in 1.2 only suites with forward
  * secrecy and AEAD, which is also what HTTP/2 asks for (RFC 9113, section 9.2.2). No renegotiation, which costs the server more
- * than the peer; no compression, which leaks (CRIME). No resumption: our peers keep their connections, and without it a server
- * holds no sessions, has no ticket keys to change, and a certificate that is no longer trusted is of no use from the next
- * connection on. No early data.
+ * than the peer; no compression, which leaks (CRIME). Sessions are resumed by tickets (tls_sessions.c). No early data.
  *
  * Files change under a process that runs for months: certificates of an hour are common. A context is therefore made anew
  * when the identity, size or time of a file is another than when it was read. Sessions keep the context they were made
@@ -39,7 +37,8 @@ struct stamp {
 };
 
 struct net_tls {
-	bool is_server, insecure, peer_optional;
+	bool is_server, insecure, peer_optional, no_resumption;
+	struct tls_sessions sessions;
 	char *files[FILES]; /* CA, certificate, key; NULL = none */
 	char *server_name;
 	pthread_mutex_t lock;
@@ -142,14 +141,19 @@ static int choose_alpn(SSL *session, const unsigned char **out, unsigned char *o
 	return SSL_TLSEXT_ERR_OK;
 }
 
-static void set_rules(const struct net_tls *tls, SSL_CTX *context)
+static void set_rules(struct net_tls *tls, SSL_CTX *context)
 {
-	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
-					     SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+					     SSL_OP_PRIORITIZE_CHACHA);
 	SSL_CTX_set_mode(context,
 			 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_num_tickets(context, 0);
+	if (tls->no_resumption) {
+		SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+		SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+		SSL_CTX_set_num_tickets(context, 0);
+	} else {
+		tls_sessions_set_up(&tls->sessions, context, tls->is_server);
+	}
 	SSL_CTX_set_default_passwd_cb(context, no_password);
 	if (tls->is_server) {
 		SSL_CTX_set_alpn_select_cb(context, choose_alpn, NULL);
@@ -160,7 +164,7 @@ static void set_rules(const struct net_tls *tls, SSL_CTX *context)
 	}
 }
 
-static int make_context(const struct net_tls *tls, SSL_CTX **ret, struct error *err)
+static int make_context(struct net_tls *tls, SSL_CTX **ret, struct error *err)
 {
 	ERR_clear_error();
 	SSL_CTX *context = SSL_CTX_new(tls->is_server ? TLS_server_method() : TLS_client_method());
@@ -222,6 +226,7 @@ static int refresh(struct net_tls *tls, bool always, struct error *err)
 		return r;
 	SSL_CTX_free(tls->context);
 	tls->context = context;
+	tls_sessions_forget(&tls->sessions); /* the peer was trusted by the rules before */
 	memcpy(tls->stamps, stamps, sizeof(stamps));
 	return 0;
 }
@@ -261,6 +266,8 @@ static int new_tls(const struct net_tls_options *options, bool is_server, struct
 	tls->is_server = is_server;
 	tls->insecure = options->insecure;
 	tls->peer_optional = options->peer_optional;
+	tls->no_resumption = options->no_resumption;
+	tls_sessions_init(&tls->sessions);
 	tls->looked_ns = time_monotonic_ns();
 	bool whole = true;
 	for (size_t i = 0; i < FILES; i++)
@@ -284,6 +291,11 @@ int net_tls_new_server(const struct net_tls_options *options, struct net_tls **r
 	return new_tls(options, true, ret, err);
 }
 
+struct tls_sessions *tls_sessions_of(struct net_tls *tls)
+{
+	return tls->no_resumption ? NULL : &tls->sessions;
+}
+
 int tls_of_system(struct net_tls **ret, struct error *err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -301,6 +313,7 @@ struct net_tls *net_tls_free(struct net_tls *tls)
 	if (!tls)
 		return NULL;
 	SSL_CTX_free(tls->context);
+	tls_sessions_release(&tls->sessions);
 	for (size_t i = 0; i < FILES; i++)
 		mem_free(tls->files[i]);
 	mem_free(tls->server_name);

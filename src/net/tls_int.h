@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/net: sessions of TLS. tls.c has the files and the rules; client_channel.c and server_tls.c the bytes. */
+/* Private to src/net: sessions of TLS. tls.c has the files and the rules, tls_sessions.c how sessions are resumed;
+ * client_channel.c and server_tls.c the bytes. */
 #ifndef WICK_NET_TLS_INT_H
 #define WICK_NET_TLS_INT_H
 
 #include <openssl/ssl.h>
+#include <pthread.h>
 
 #include "net/net.h"
 
@@ -16,5 +18,36 @@ int tls_of_system(struct net_tls **ret, struct error *err);
 const char *tls_server_name(const struct net_tls *tls);
 /* What OpenSSL's queue of errors of this thread says first, emptied; "unknown" if it is empty. A static string or in `out`. */
 const char *tls_reason(char *out, size_t size);
+
+/* ---- tls_sessions.c ---- */
+#define TLS_REMEMBERED_MAX 64
+struct tls_ticket_key {
+	uint8_t name[16], cipher[32], mac[32];
+	int64_t made_ns; /* monotonic; 0 = none */
+};
+struct tls_sessions {
+	pthread_mutex_t lock;
+	struct tls_ticket_key keys[2]; /* servers: the present one, the one before */
+	struct tls_remembered {	       /* clients: by whom they talked to */
+		char *peer;
+		SSL_SESSION *session;
+		uint64_t used;
+	} remembered[TLS_REMEMBERED_MAX];
+	uint64_t clock;
+};
+void tls_sessions_init(struct tls_sessions *sessions);
+void tls_sessions_release(struct tls_sessions *sessions);
+/* What a new context does about sessions. `sessions` outlives it. */
+void tls_sessions_set_up(struct tls_sessions *sessions, SSL_CTX *context, bool is_server);
+void tls_sessions_forget(struct tls_sessions *sessions);   /* those of clients */
+struct tls_sessions *tls_sessions_of(struct net_tls *tls); /* NULL = none are resumed */
+/* Clients, before the handshake: `peer` ("HOST:PORT NAME") must live as long as tls does. Resumes a session with it, if one is
+ * remembered, and remembers the next. */
+void tls_sessions_resume(struct tls_sessions *sessions, SSL *tls, const char *peer);
+void tls_sessions_set_peer(SSL *tls, const char *peer); /* likewise; NULL = what comes is not remembered */
+/* The handshake failed: the session may be why. */
+void tls_sessions_drop(struct tls_sessions *sessions, const char *peer);
+/* Tests: makes a new key for tickets now, as after the time of one. */
+void tls_sessions_rotate(struct tls_sessions *sessions);
 
 #endif

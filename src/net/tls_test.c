@@ -20,6 +20,7 @@
 #include "net/client_int.h"
 #include "net/dial_test.h"
 #include "net/routes_test.h"
+#include "net/tls_int.h"
 
 #define NAMES "DNS:localhost,IP:127.0.0.1"
 #define DAY   86400L
@@ -59,14 +60,18 @@ static void *serve(void *context)
 	return NULL;
 }
 
+static bool no_resumption;
+
 static void start(const char *name, const char *client_ca, unsigned request_seconds_max)
 {
 	char cert[64], key[64];
 	struct error error;
 	snprintf(cert, sizeof(cert), "%s.pem", name);
 	snprintf(key, sizeof(key), "%s.key", name);
-	struct net_tls_options tls = {
-		.cert_file = test_path(cert), .key_file = test_path(key), .ca_file = client_ca ? test_path(client_ca) : NULL};
+	struct net_tls_options tls = {.cert_file = test_path(cert),
+				      .key_file = test_path(key),
+				      .ca_file = client_ca ? test_path(client_ca) : NULL,
+				      .no_resumption = no_resumption};
 	if (net_tls_new_server(&tls, &server_tls, &error) < 0)
 		fail_msg("%s", error.message);
 	struct net_server_options options = {
@@ -284,6 +289,192 @@ static void test_system_authorities(void **state)
 	stop();
 }
 
+/* ---- resumption ---- */
+
+/* A connection of its own each time; what is remembered is in `tls`. */
+static int ask_with(struct net_tls *tls)
+{
+	char url[100];
+	struct net_client *client;
+	struct net_client_response answer = {0};
+	snprintf(url, sizeof(url), "https://127.0.0.1%s", strrchr(net_server_address(server), ':'));
+	struct net_client_options client_options = {.url = url, .tls = tls};
+	assert_int_equal(net_client_new(&client_options, &client, NULL), 0);
+	int r = net_client_request(client, "GET", "/show", NULL, (struct bytes){0}, false, &answer, &client_error);
+	int status = answer.status;
+	net_client_response_release(&answer);
+	net_client_free(client);
+	return r < 0 ? r : status;
+}
+
+static struct net_tls *client_of(const struct net_tls_options *options)
+{
+	struct net_tls *tls;
+	if (net_tls_new_client(options, &tls, &client_error) < 0)
+		fail_msg("%s", client_error.message);
+	return tls;
+}
+
+static void assert_resumed(struct net_tls *tls, bool expected)
+{
+	uint64_t before = stats().tls_resumed;
+	assert_int_equal(ask_with(tls), 200);
+	assert_int_equal(stats().tls_resumed, before + expected);
+}
+
+static void test_resumption(void **state)
+{
+	start("good", NULL, 0);
+	struct net_tls *tls = client_of(&(struct net_tls_options){.ca_file = test_path("ca.pem")});
+	struct tls_sessions *sessions = tls_sessions_of(server_tls);
+	assert_resumed(tls, false);
+	for (int i = 0; i < 3; i++)
+		assert_resumed(tls, true);
+	/* A key is good for the time of the next one, and not for longer. */
+	tls_sessions_rotate(sessions);
+	assert_resumed(tls, true);
+	tls_sessions_rotate(sessions);
+	tls_sessions_rotate(sessions);
+	assert_resumed(tls, false);
+	assert_resumed(tls, true);
+	assert_int_equal(stats().tls_handshakes, 7);
+	assert_int_equal(stats().tls_failures, 0);
+	/* A client whose files were read again trusts nobody of before. */
+	assert_int_equal(net_tls_reload(tls, NULL), 0);
+	assert_resumed(tls, false);
+	/* Another server has other keys. */
+	stop();
+	start("good", NULL, 0);
+	assert_int_equal(ask_with(tls), 200);
+	assert_int_equal(stats().tls_resumed, 0);
+	net_tls_free(tls);
+	stop();
+}
+
+/* To switch it off takes one side. */
+static void test_no_resumption(void **state)
+{
+	start("good", NULL, 0);
+	struct net_tls *tls = client_of(&(struct net_tls_options){.ca_file = test_path("ca.pem"), .no_resumption = true});
+	for (int i = 0; i < 3; i++)
+		assert_resumed(tls, false);
+	net_tls_free(tls);
+	stop();
+	no_resumption = true;
+	start("good", NULL, 0);
+	tls = client_of(&(struct net_tls_options){.ca_file = test_path("ca.pem")});
+	for (int i = 0; i < 3; i++)
+		assert_resumed(tls, false);
+	net_tls_free(tls);
+	stop();
+	no_resumption = false;
+}
+
+/* A connection under TLS that changes hands works for whoever has it, and what it brings is remembered for them. */
+static void test_shared_connection(void **state)
+{
+	char url[100];
+	struct net_client_response answer = {0};
+	copy("ca.pem", "system.pem");
+	setenv("SSL_CERT_FILE", test_path("system.pem"), 1);
+	time_sleep_ns(1100 * NS_PER_MS); /* the files are looked at once a second */
+	start("good", NULL, 0);
+	snprintf(url, sizeof(url), "https://localhost%s", strrchr(net_server_address(server), ':'));
+	struct net_client_options options = {.url = url, .shared = true};
+	for (int round = 0; round < 6; round++) {
+		struct net_client *client;
+		assert_int_equal(net_client_new(&options, &client, NULL), 0);
+		if (net_client_request(client, "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer, &client_error) < 0)
+			fail_msg("%s", client_error.message);
+		assert_int_equal(answer.status, 200);
+		net_client_free(client);
+	}
+	assert_int_equal(stats().connections_accepted, 1);
+	net_client_response_release(&answer);
+	unsetenv("SSL_CERT_FILE");
+	stop();
+}
+
+/* A ticket is no certificate: an authority that is not trusted any more, a certificate that has expired, and a server that
+ * wants one now each end what was agreed on before. */
+static void test_resumed_certificates(void **state)
+{
+	char ca[128];
+	copy("ca.pem", "now-ca.pem");
+	start("good", "now-ca.pem", 0);
+	snprintf(ca, sizeof(ca), "%s", test_path("ca.pem")); /* longer than test_path() keeps it */
+	struct net_tls_options options = {.ca_file = ca,
+					  .cert_file = test_path("wrong.pem"), /* its names do not matter */
+					  .key_file = test_path("wrong.key")};
+	struct net_tls *tls = client_of(&options);
+	assert_resumed(tls, false);
+	assert_resumed(tls, true);
+	/* The names of a resumed session are those of its certificate. */
+	assert_int_equal(stats().connections_unknown, 0);
+	copy("other-ca.pem", "now-ca.pem");
+	assert_int_equal(net_tls_reload(server_tls, NULL), 0);
+	uint64_t before = stats().tls_resumed;
+	assert_int_equal(ask_with(tls), -EPROTO);
+	assert_int_equal(stats().tls_resumed, before);
+	copy("ca.pem", "now-ca.pem");
+	assert_int_equal(net_tls_reload(server_tls, NULL), 0);
+	assert_int_equal(ask_with(tls), 200);
+	net_tls_free(tls);
+	/* It ends while the session would still be good. */
+	test_issue(&ours, "short", NAMES, -60, 20);
+	options.cert_file = test_path("short.pem");
+	options.key_file = test_path("short.key");
+	tls = client_of(&options);
+	int64_t until_ns = time_monotonic_ns() + 20 * NS_PER_S;
+	int r = ask_with(tls);
+	while (r == 200 && time_monotonic_ns() < until_ns + 60 * NS_PER_S) {
+		time_sleep_ns(200 * NS_PER_MS);
+		r = ask_with(tls);
+	}
+	assert_int_equal(r, -EPROTO);
+	assert_true(time_monotonic_ns() > until_ns - 2 * NS_PER_S);
+	net_tls_free(tls);
+	stop();
+}
+
+/* Who came without a certificate does not get around having to bring one. */
+static void test_resumed_without_certificate(void **state)
+{
+	char path[128];
+	copy("ca.pem", "now-ca.pem");
+	start("good", NULL, 0);
+	struct net_tls *tls = client_of(&(struct net_tls_options){.ca_file = test_path("ca.pem")}), *wants;
+	assert_resumed(tls, false);
+	snprintf(path, sizeof(path), "%s", test_path("now-ca.pem"));
+	/* The same keys of tickets under other rules: what a reload would be that adds client_ca_file. */
+	struct net_tls_options rules = {.cert_file = test_path("good.pem"), .key_file = test_path("good.key"), .ca_file = path};
+	assert_int_equal(net_tls_new_server(&rules, &wants, &client_error), 0);
+	struct tls_sessions *from = tls_sessions_of(server_tls), *to = tls_sessions_of(wants);
+	memcpy(to->keys, from->keys, sizeof(to->keys));
+	SSL *theirs_tls, *server_side;
+	assert_int_equal(tls_open(tls, &theirs_tls, NULL), 0);
+	assert_int_equal(tls_open(wants, &server_side, NULL), 0);
+	snprintf(path, sizeof(path), "127.0.0.1%s 127.0.0.1", strrchr(net_server_address(server), ':'));
+	tls_sessions_resume(tls_sessions_of(tls), theirs_tls, path);
+	assert_non_null(SSL_get0_session(theirs_tls)); /* it has one to show */
+	BIO *a, *b;
+	assert_int_equal(BIO_new_bio_pair(&a, 0, &b, 0), 1);
+	SSL_set_bio(theirs_tls, a, a);
+	SSL_set_bio(server_side, b, b);
+	int r = 0;
+	for (int i = 0; i < 20 && r != 1; i++) {
+		SSL_connect(theirs_tls);
+		r = SSL_accept(server_side);
+	}
+	assert_int_not_equal(r, 1);
+	assert_int_equal(SSL_session_reused(server_side), 0);
+	SSL_free(theirs_tls);
+	SSL_free(server_side);
+	net_tls_free(wants);
+	net_tls_free(tls);
+	stop();
+}
+
 /* ---- strange peers ---- */
 
 /* Until the server closes. */
@@ -410,6 +601,11 @@ int main(void)
 		cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_changed_files),
 		cmocka_unit_test(test_system_authorities),
+		cmocka_unit_test(test_resumption),
+		cmocka_unit_test(test_no_resumption),
+		cmocka_unit_test(test_shared_connection),
+		cmocka_unit_test(test_resumed_certificates),
+		cmocka_unit_test(test_resumed_without_certificate),
 		cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_slow_handshake),
 		cmocka_unit_test(test_refusals),

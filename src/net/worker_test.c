@@ -45,7 +45,8 @@ static void no_notify(void *context)
 static int submit(char name, uint64_t key, bool slow, void (*run)(struct net_job *job))
 {
 	struct test_job *job = &jobs[job_count++];
-	*job = (struct test_job){.job = {.run = run, .done = nothing, .slow = slow, .key = key}, .name = name};
+	*job = (struct test_job){.job = {.run = run, .done = nothing, .kind = slow ? NET_JOB_SLOW : NET_JOB_FAST, .key = key},
+				 .name = name};
 	return workers_submit(&workers, &job->job, false);
 }
 
@@ -58,8 +59,8 @@ static void start(unsigned threads, unsigned slots, size_t queue_max)
 	gate_open = 0;
 	assert_int_equal(workers_init(&workers, threads, no_notify, NULL, NULL), 0);
 	pthread_mutex_lock(&workers.lock);
-	workers.slow_slots = slots;
-	workers.slow_queue_max = queue_max;
+	workers.slots[NET_JOB_SLOW] = slots;
+	workers.queue_max[NET_JOB_SLOW] = queue_max;
 	pthread_mutex_unlock(&workers.lock);
 }
 
@@ -90,7 +91,7 @@ static void test_full_queue(void **state)
 	assert_int_equal(submit('c', 1, true, note), -EBUSY);
 	assert_int_equal(submit('d', 1, false, note), 0);
 	uint64_t now_running, waiting, refused;
-	workers_count_slow(&workers, &now_running, &waiting, &refused);
+	workers_count(&workers, NET_JOB_SLOW, &now_running, &waiting, &refused);
 	assert_int_equal(now_running, 0);
 	assert_int_equal(waiting, 2);
 	assert_int_equal(refused, 1);
@@ -136,7 +137,7 @@ static void test_no_client_has_all(void **state)
 	uint64_t now_running = 1, waiting = 1, refused;
 	for (int i = 0; i < 120000 && (now_running || waiting); i++) {
 		time_sleep_ns(NS_PER_MS);
-		workers_count_slow(&workers, &now_running, &waiting, &refused);
+		workers_count(&workers, NET_JOB_SLOW, &now_running, &waiting, &refused);
 	}
 	assert_int_equal(now_running + waiting, 0);
 	assert_int_equal(most[0], 2);

@@ -160,6 +160,8 @@ static void write_store_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_store_flush_failures_total", "Heads that could not be written.", store.cut_failures);
 	COUNTER("wick_store_flush_seconds_total", "Time spent writing blocks.", SECONDS(store.cut_ns_total));
 	GAUGE("wick_store_flush_seconds_max", "Longest write of a block.", SECONDS(store.cut_ns_max));
+	GAUGE("wick_store_log_failed", "Stores that accept no more data, because their log could not be synced.",
+	      store.log_failed);
 	GAUGE("wick_store_log_bytes", "Size of the log.", store.log_bytes);
 	GAUGE("wick_store_hosts", "Hosts with labels of their own.", store.hosts);
 	GAUGE("wick_store_host_labels", "Sets of labels of hosts, each for a time.", store.host_runs);
@@ -242,6 +244,38 @@ static void show_responses(struct buffer *m, const struct net_server_stats *net)
 		net->answers_stalled);
 }
 
+static void show_tls(struct buffer *m, const struct net_server_stats *net)
+{
+	COUNTER("wick_tls_handshakes_total", "TLS handshakes of clients that succeeded.", net->tls_handshakes);
+	COUNTER("wick_tls_resumed_total", "TLS handshakes that resumed a session.", net->tls_resumed);
+	COUNTER("wick_tls_failures_total", "TLS handshakes of clients that failed.", net->tls_failures);
+	COUNTER("wick_tls_timeouts_total", "TLS handshakes that took longer than 10 s.", net->tls_timeouts);
+	GAUGE("wick_tls_handshakes_queued", "TLS handshakes queued for a worker.", net->tls_waiting);
+	COUNTER("wick_tls_handshakes_refused_total", "TLS handshakes rejected because too many were queued.", net->tls_refused);
+}
+
+static void show_limits(struct buffer *m, const struct net_server_stats *net)
+{
+	static const char evictions[] = "wick_http_connections_evictions_total",
+			  refusals[] = "wick_http_connections_refusals_total", limits[] = "wick_http_connections_limit";
+	const uint64_t values[NET_LIMITS] = {[NET_LIMIT_DESCRIPTORS] = descriptors_max(),
+					     [NET_LIMIT_TOTAL] = net->connections_max,
+					     [NET_LIMIT_ADDRESS] = net->connections_per_address_max,
+					     [NET_LIMIT_UNKNOWN] = net->connections_unknown_max};
+	metric_head(m, evictions, "counter", "Idle connections closed for others, by the limit that was reached.");
+	for (size_t i = 0; i < NET_LIMITS; i++)
+		metric_of(m, evictions, "limit", net_limit_names[i], net->evicted_for[i]);
+	metric_head(m, refusals, "counter", "Connections rejected since all others were at work, by the limit.");
+	for (size_t i = 0; i < NET_LIMITS; i++)
+		metric_of(m, refusals, "limit", net_limit_names[i], net->refused_for[i]);
+	metric_head(m, limits, "gauge", "Connections, and file descriptors of all kinds, that there may be; 0 = no limit.");
+	for (size_t i = 0; i < NET_LIMITS; i++)
+		metric_of(m, limits, "limit", net_limit_names[i], values[i]);
+	GAUGE("wick_http_connections_unauthenticated", "Connections that have brought no valid token or certificate.",
+	      net->connections_unknown);
+	GAUGE("wick_http_addresses", "Addresses that are connected.", net->addresses);
+}
+
 static void write_server_metrics(struct buffer *m, struct server *server)
 {
 	struct server_counters *c = &server->counters;
@@ -289,6 +323,9 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	show_scraping(m, server);
 	struct net_server_stats net;
 	net_server_get_stats(server->net, &net);
+	GAUGE("wick_http_workers_busy", "Requests that workers run, but for queries.", net.fast_running);
+	GAUGE("wick_http_requests_queued", "Requests queued for a worker, but for queries.", net.fast_waiting);
+	COUNTER("wick_http_requests_displaced_total", "Requests rejected because the queue was full.", net.fast_refused);
 	GAUGE("wick_queries_running", "Queries in progress.", net.slow_running);
 	GAUGE("wick_queries_waiting", "Queries queued.", net.slow_waiting);
 	COUNTER("wick_queries_refused_total", "Queries rejected because the queue was full.", net.slow_refused);
@@ -297,15 +334,14 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_http_errors_client_total", "Responses with a 4xx status.", net.errors_4xx);
 	COUNTER("wick_http_errors_server_total", "Responses with a 5xx status.", net.errors_5xx);
 	COUNTER("wick_http_protocol_errors_total", "Connections closed for malformed input.", net.protocol_errors);
-	COUNTER("wick_tls_handshakes_total", "TLS handshakes of clients that succeeded.", net.tls_handshakes);
-	COUNTER("wick_tls_failures_total", "TLS handshakes of clients that failed.", net.tls_failures);
+	show_tls(m, &net);
 	COUNTER("wick_http_timeouts_total", "Connections closed for slowness.", net.timeouts);
 	show_responses(m, &net);
 	COUNTER("wick_http_connections_total", "Connections accepted.", net.connections_accepted);
 	COUNTER("wick_http_connections_refused_total", "Connections rejected because there were too many.",
 		net.connections_refused);
-	COUNTER("wick_http_connections_evicted_total", "Idle connections closed for others, for lack of file descriptors.",
-		net.connections_evicted);
+	COUNTER("wick_http_connections_evicted_total", "Idle connections closed for others.", net.connections_evicted);
+	show_limits(m, &net);
 	GAUGE("wick_http_connections_open", "Connections open.", net.connections_open);
 	COUNTER("wick_http_received_bytes_total", "Bytes received.", net.bytes_received);
 	COUNTER("wick_http_sent_bytes_total", "Bytes sent.", net.bytes_sent);
@@ -527,10 +563,22 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 		respond_error(response, 503, "out of memory");
 }
 
-/* Alive means answering. Ready means the same here: the server listens only once the store is open. */
+/* Alive means answering: on the loop, whatever the workers do. */
 void health_show(void *context, const struct net_request *request, struct net_response *response)
 {
 	response->content_type = "text/plain; charset=utf-8";
 	if (buffer_append_string(&response->body, "ok\n") < 0)
+		response->status = 503;
+}
+
+/* Ready means that what is sent can be stored. The server listens only once its stores are open. */
+void ready_show(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct error err = {0};
+	int r = readiness_check(context, &err);
+	response->content_type = "text/plain; charset=utf-8";
+	response->status = r < 0 ? 503 : 200;
+	if ((r < 0 ? buffer_printf(&response->body, "not ready: %s\n", err.message)
+		   : buffer_append_string(&response->body, "ok\n")) < 0)
 		response->status = 503;
 }

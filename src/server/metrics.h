@@ -5,6 +5,6 @@
 
 #include "net/net.h"
 
-extern net_handler_function metrics_show, health_show;
+extern net_handler_function metrics_show, health_show, ready_show;
 
 #endif

@@ -24,11 +24,14 @@
 #include "server/scrape/scrape.h"
 #include "server/viewer/routes.h"
 
+/* Uploads mostly wait for the disk, together; one client has all but one of them. */
+#define INGEST_WORKERS 8
+
 /* The areas; each has its routes. */
 static const struct net_route root_routes[] = {
 	NET_ROUTE("GET", "/metrics", PERMIT_READ_SERVER, metrics_show),
-	NET_ROUTE("GET", "/healthz", PERMIT_OPEN, health_show),
-	NET_ROUTE("GET", "/readyz", PERMIT_OPEN, health_show),
+	NET_ROUTE("GET", "/healthz", PERMIT_OPEN, health_show, .on_loop = true, .body_max = 4096),
+	NET_ROUTE("GET", "/readyz", PERMIT_OPEN, ready_show, .body_max = 4096),
 	{0},
 };
 static const struct net_route *const route_tables[] = {
@@ -149,8 +152,6 @@ static int open_net(struct server *server, struct error *err)
 			server->routes[i].seconds_max = (unsigned)(server->options.query_timeout_max_ns / NS_PER_S) + 60;
 	}
 	struct net_server_options options = {
-		.descriptors_reserved = descriptors_reserved(),
-		.on_few_descriptors = descriptors_note,
 		.listen = server->options.listen,
 		.tls = server->tls,
 		.routes = server->routes,
@@ -162,9 +163,12 @@ static int open_net(struct server *server, struct error *err)
 		.stall_seconds_max = (unsigned)((server->options.responses_stall_ns + NS_PER_S - 1) / NS_PER_S),
 		.slow_workers = server->options.queries_max,
 		.slow_queue_max = server->options.queries_queued_max,
+		.workers = INGEST_WORKERS,
 		.fair_key = tenant_fair_key,
+		.fair_group = tenant_fair_group,
 		.context = server,
 	};
+	connections_set_limits(server, &options);
 	return net_server_new(&options, &server->net, err);
 }
 
@@ -173,7 +177,8 @@ static int open_tls(struct server *server, struct error *err)
 	struct net_tls_options options = {.cert_file = server->options.tls_cert_file,
 					  .key_file = server->options.tls_key_file,
 					  .ca_file = server->options.tls_client_ca_file,
-					  .peer_optional = server->options.tls_client_optional};
+					  .peer_optional = server->options.tls_client_optional,
+					  .no_resumption = server->options.no_tls_resumption};
 	if (!options.cert_file && !options.key_file && !options.ca_file)
 		return 0;
 	if (!options.cert_file)
@@ -209,20 +214,10 @@ static int open_forward(struct server *server, struct error *err)
 
 int server_new(const struct server_options *options, struct server **ret, struct error *err)
 {
-	static int (*const parts[])(struct server * server, struct error * err) = {access_check_options,
-										   open_tls,
-										   make_rules,
-										   make_directory,
-										   symbols_open_debuginfod,
-										   tenants_open,
-										   symbols_open,
-										   open_forward,
-										   access_open,
-										   pyroscope_async_open,
-										   open_net,
-										   otlp_ports_open,
-										   link_thread_start,
-										   scrape_start};
+	static int (*const parts[])(struct server * server, struct error * err) = {
+		access_check_options, open_tls,	    make_rules,	     make_directory,	symbols_open_debuginfod,
+		tenants_open,	      symbols_open, open_forward,    readiness_open,	access_open,
+		pyroscope_async_open, open_net,	    otlp_ports_open, link_thread_start, scrape_start};
 	_cleanup_(server_freep) struct server *server = mem_zalloc(sizeof(*server));
 	if (!server) {
 		io_close(options->link_fd);
@@ -295,6 +290,7 @@ struct server *server_free(struct server *server)
 	pyroscope_async_close(server);			  /* they read stores, and ask for names */
 	server->forward = forward_close(server->forward); /* it asks for names */
 	tenants_close(server);
+	readiness_close(server);
 	access_close(server);
 	free_rules(server);
 	symbols_close(server);

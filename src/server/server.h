@@ -88,13 +88,17 @@ struct server_symbol_options {
 #define SERVER_SYMBOL_WORKERS_DEFAULT 2
 
 struct server_options {
-	const char *data_directory;			 /* made if missing */
-	const char *listen;				 /* "ADDR:PORT" */
-	const char *token;				 /* NULL = none; needed beyond loopback unless insecure */
-	const char *tokens_file;			 /* tokens with roles (access/tokens.h), beside `token`; NULL = none */
-	const char *audit_file;				 /* the audit log; NULL = none */
-	uint64_t audit_bytes;				 /* of it; 0 = 64 MiB */
-	bool insecure;					 /* listen beyond loopback without a token */
+	const char *data_directory; /* made if missing */
+	const char *listen;	    /* "ADDR:PORT" */
+	const char *token;	    /* NULL = none; needed beyond loopback unless insecure */
+	const char *tokens_file;    /* tokens with roles (access/tokens.h), beside `token`; NULL = none */
+	const char *audit_file;	    /* the audit log; NULL = none */
+	uint64_t audit_bytes;	    /* of it; 0 = 64 MiB */
+	bool insecure;		    /* listen beyond loopback without a token */
+	/* Connections at a time: in all, of one address, and, where there are tokens, of those who have not shown a valid one
+	 * yet. 0 = net.h's defaults; of the last a quarter of connections_max. */
+	unsigned connections_max, connections_per_address, connections_unauthenticated;
+	bool no_tls_resumption;
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
 	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */
 	const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;

@@ -205,15 +205,19 @@ int store_sync_locked(struct local_store *store, struct error *err)
 
 /* ---- room ---- */
 
-static bool is_full(struct local_store *store, struct error *ret_cut_error)
+bool store_is_full(const struct local_store *store)
 {
-	THREAD_LOCK_SCOPE(&store->state_lock);
 	const struct head *head = store->head, *frozen = store->frozen;
 	bool full = head_bytes(head) + (frozen ? head_bytes(frozen) : 0) >= 2 * store->options.head_size_bytes;
 	/* There is a frozen one: then a cut would not help the head yet. */
-	full = full || (frozen && head_stacks(head) >= store->options.stacks_max);
+	return full || (frozen && head_stacks(head) >= store->options.stacks_max);
+}
+
+static bool is_full(struct local_store *store, struct error *ret_cut_error)
+{
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	*ret_cut_error = store->cut_error;
-	return full;
+	return store_is_full(store);
 }
 
 /* append_lock held. Waits while the head and the one being written are twice as large as they should be. */

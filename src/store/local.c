@@ -443,6 +443,8 @@ void local_get_stats(struct local_store *store, struct store_stats *ret)
 	ret->retention_size_bytes = store->options.retention_size_bytes;
 	ret->samples_age_ns = store->options.samples_age_ns;
 	ret->cache_bytes = store->cache_bytes;
+	ret->log_failed = store->failure.code != 0;
+	ret->memory_full = store->cut_error.code && store_is_full(store);
 	struct head *const heads[] = {store->frozen, store->head};
 	for (size_t i = 0; i < 2; i++) {
 		if (!heads[i])

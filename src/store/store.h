@@ -317,6 +317,8 @@ struct store_stats {
 	uint64_t cuts, cut_ns_total, cut_ns_max, cut_failures;
 	uint64_t blocks, block_bytes, block_samples;	/* now */
 	uint64_t head_bytes, head_samples, head_series; /* now */
+	uint64_t log_failed;				/* 1: a sync of the log failed, nothing is accepted until restart */
+	uint64_t memory_full;				/* 1: memory is full, and writing it to disk fails */
 	uint64_t blocks_removed, problems;
 	/* At the start, of the log: the end, inside a record, that was cut off, and how long that record would have been (0 =
 	 * not known); records that were damaged or missing, as far as sequences tell; bytes that were set aside; rows of later

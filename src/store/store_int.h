@@ -132,6 +132,7 @@ struct local_store {
 	bool wake, compact_wake, stop;
 };
 
+bool store_is_full(const struct local_store *store); /* with state_lock: an append has to wait for a cut */
 extern const struct store_ops local_store_ops;
 static inline struct local_store *local_of(struct store *store)
 {

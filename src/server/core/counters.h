@@ -27,6 +27,7 @@ extern const char *const refusal_names[REFUSALS];
 struct refusal_note {
 	enum refusal reason;
 	unsigned retry_after_s; /* 0 = as usual for the reason */
+	uint64_t stored;	/* profiles of the request that were stored before it failed */
 };
 
 /* Counters shown by /metrics: of the server, and of each tenant. */

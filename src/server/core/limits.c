@@ -227,10 +227,14 @@ enum refusal refusal_of(int code)
 
 void refusal_headers(struct net_response *response, int code, const struct refusal_note *note)
 {
-	char seconds[16];
+	char seconds[TEXT_NUMBER_MAX];
 	unsigned wait = note->retry_after_s ? note->retry_after_s : code == -EDQUOT ? 60 : code == -ENOSPC ? 30 : 0;
 	snprintf(seconds, sizeof(seconds), "%u", wait);
 	if (wait)
 		net_response_header(response, "Retry-After", seconds);
 	net_response_header(response, "X-Wick-Limit", refusal_names[note->reason]);
+	if (!note->stored)
+		return;
+	snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)note->stored);
+	net_response_header(response, "X-Wick-Stored", seconds);
 }

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "codec/json.h"
 #include "control/link.h"
+#include "net/net.h"
 #include "server/core/counters.h"
 #include "server/core/forward.h"
 #include "server/core/limits.h"
@@ -67,6 +68,8 @@ struct server {
 	struct log_limit rejected_log;	/* of samples */
 	struct log_limit hosts_log;	/* of labels of hosts */
 	atomic_bool descriptors_logged; /* core/descriptors.c */
+	struct log_limit crowd_logs[2]; /* likewise: closed, refused */
+	struct readiness *readiness;	/* core/ready.c */
 	struct log_limit panics_log;	/* of Parca Agents */
 	atomic_bool odd_tables_logged;	/* ingest/otlp.c */
 	struct forward *forward;	/* NULL = nothing is forwarded */
@@ -89,12 +92,25 @@ struct server {
 	unsigned clock_step_count;
 };
 
+/* Callers have to be somebody: there are tokens. */
+static inline bool server_is_restricted(const struct server *server)
+{
+	return server->token || server->options.tokens_file;
+}
+
 /* ---- descriptors.c ---- */
-/* For struct net_server_options: how many file descriptors connections leave to the rest of the server; and what happens when
- * there are no more: a line in the log, once in the life of a server. */
-unsigned descriptors_reserved(void);
-void descriptors_note(void *context);
-/* The same at the start, if the limit is small. */
+/* For struct net_server_options: how many connections there may be, and how many file descriptors they leave to the rest of the
+ * server; what happens when there are no more is in the log: few descriptors once in the life of a server, closed and
+ * refused connections once a minute. */
+void connections_set_limits(struct server *server, struct net_server_options *options);
+/* The same at the start, if the limit of descriptors is small. */
 void descriptors_check(struct server *server);
+
+/* ---- ready.c ---- */
+int readiness_open(struct server *server, struct error *err);
+void readiness_close(struct server *server);
+/* Whether what comes can be stored: -EIO, -ENOSPC, -EROFS ..., with a reason that can be told to anybody. Tries it by writing,
+ * once a second at most. */
+int readiness_check(struct server *server, struct error *err);
 
 #endif

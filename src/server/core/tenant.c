@@ -354,6 +354,13 @@ uint64_t tenant_fair_key(void *context, const struct net_request *request)
 	return name ? hash64_seed(name, strlen(name), net_request_peer(request)) : net_request_peer(request);
 }
 
+uint64_t tenant_fair_group(void *context, const struct net_request *request)
+{
+	const struct server *server = context;
+	const char *name = server->options.tenants ? tenant_name_of_request(request) : NULL;
+	return name ? hash64(name, strlen(name)) | 1 : 0;
+}
+
 size_t tenants_snapshot(struct server *server, struct tenant ***ret)
 {
 	THREAD_LOCK_SCOPE(&server->tenants_lock);

@@ -53,7 +53,9 @@ int tenant_by_name(struct server *server, const char *name, bool create, struct 
 /* Whether what is a tenant's by name, NULL being the default one, is that of the request: there may be nothing stored for it
  * yet. Without tenants everything is everybody's. */
 bool tenant_owns(const struct server *server, const struct net_request *request, const char *name);
-uint64_t tenant_fair_key(void *context, const struct net_request *request); /* net_server_options.fair_key */
+/* net_server_options.fair_key, .fair_group */
+uint64_t tenant_fair_key(void *context, const struct net_request *request);
+uint64_t tenant_fair_group(void *context, const struct net_request *request);
 /* A file of the tenant's directory. */
 int tenant_path(const struct server *server, const struct tenant *tenant, const char *name, char *out, size_t size,
 		struct error *err);

@@ -56,12 +56,6 @@ static size_t host_length(const char *authority)
 	return strcspn(authority, ":");
 }
 
-/* Whether callers have to be somebody. */
-static bool is_restricted(const struct server *server)
-{
-	return server->token || server->options.tokens_file;
-}
-
 int access_check_options(struct server *server, struct error *err)
 {
 	const char *listen = server->options.listen;
@@ -71,11 +65,12 @@ int access_check_options(struct server *server, struct error *err)
 	memcpy(server->listen_host, listen, len);
 	server->listen_host[len] = 0;
 	server->loopback_only = host_is_loopback(listen, len);
-	if (server->options.tls_client_optional && (!is_restricted(server) || !server->options.tls_client_ca_file))
+	if (server->options.tls_client_optional && (!server_is_restricted(server) || !server->options.tls_client_ca_file))
 		return error_set(err, -EINVAL,
 				 "tls.client_optional needs tls.client_ca_file, and tokens or a token for clients without a "
 				 "certificate");
-	if (server->loopback_only || is_restricted(server) || server->options.tls_client_ca_file || server->options.insecure)
+	if (server->loopback_only || server_is_restricted(server) || server->options.tls_client_ca_file ||
+	    server->options.insecure)
 		return 0;
 	return error_set(err, -EINVAL,
 			 "refusing to listen on %.200s, which other machines can reach, without a token: give --token-file "
@@ -270,6 +265,7 @@ static enum callers_result admit_known(const struct server *server, struct net_r
 	if (!choose_tenant(server, request, identity, caller, response))
 		return CALLERS_NO_TENANT;
 	caller->is_admitted = true;
+	net_request_set_known(request);
 	if (identity->is_login)
 		audit_add(server->audit, &(struct audit_entry){.event = AUDIT_LOGIN,
 							       .name = caller->name,
@@ -323,7 +319,7 @@ static bool is_preflight(const struct net_request *request)
  */
 static bool may_come_from_elsewhere(const struct server *server, const struct net_request *request)
 {
-	if (!is_restricted(server) || !rpc_is_for_pages(net_request_path(request)))
+	if (!server_is_restricted(server) || !rpc_is_for_pages(net_request_path(request)))
 		return false;
 	return is_preflight(request) || brings_bearer(request);
 }
@@ -338,7 +334,7 @@ static void allow_origin(struct net_response *response, const char *origin)
 
 int access_may_change(const struct server *server, const struct net_request *request, struct error *err)
 {
-	if (is_restricted(server) || net_request_is_loopback(request))
+	if (server_is_restricted(server) || net_request_is_loopback(request))
 		return 0;
 	return error_set(err, -EACCES,
 			 "this changes stored data: a server without a token allows it from the same machine only");
@@ -357,7 +353,7 @@ static bool authorize(const struct server *server, struct net_request *request, 
 			"this server accepts local host names only (localhost, 127.0.0.1, [::1]); the Host header has another");
 	if (is_foreign && !may_come_from_elsewhere(server, request))
 		return refuse(response, 403, GRPC_PERMISSION_DENIED, "cross-site requests are rejected");
-	if (!is_restricted(server))
+	if (!server_is_restricted(server))
 		return admit_anybody(request, response);
 	/* A preflight comes without a token, and does nothing. */
 	bool admitted = (is_foreign && is_preflight(request)) || admit(server, request, is_foreign, response);

@@ -4,9 +4,12 @@
  *
  * The answer is sent when the store has the profile on disk. A client that gets no answer sends again, so a request is
  * identified by the hash of its bytes and parameters: the second copy is acknowledged and not stored. Profiles that carry no
- * time are exempt, since equal bytes may then be two different measurements.
+ * time are exempt, since equal bytes may then be two different measurements; unless the client says which it is, by the
+ * header Idempotency-Key. A key alone does not make two requests one: with other bytes it is another one, so that a client that
+ * uses a key twice loses nothing. An answer that is a failure says how much was stored before it, or that this is not known.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,24 +35,30 @@ static void write_id(const void *key, size_t size, uint8_t id[static 16])
 static void identify(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
 		     size_t index, struct store_append_options *ret)
 {
-	if (profile->time_ns == 0)
+	if (profile->time_ns == 0 && !ingest->attempt)
 		return;
 	/* Once for all profiles of a request: a large one may hold very many. */
 	if (!ingest->hash.high && !ingest->hash.low)
 		ingest->hash = hash128(ingest->body.data, ingest->body.len);
-	struct {
+	struct request_key {
 		struct hash128 body;
 		uint64_t index, salt, name, labels;
+		uint64_t attempt[2]; /* of profiles without a time; other keys are shorter */
 	} key = {.body = ingest->hash,
 		 .index = index,
 		 .salt = ingest->salt,
 		 .name = name ? hash64(name, strlen(name)) : 0,
-		 .labels = labels ? labels_hash(labels) : 0};
+		 .labels = labels ? labels_hash(labels) : 0,
+		 .attempt = {ingest->attempt, 1}};
 	struct {
 		struct hash128 body;
 		uint64_t index;
 	} older = {.body = ingest->hash, .index = index};
-	write_id(&key, sizeof(key), ret->id);
+	if (profile->time_ns == 0) {
+		write_id(&key, sizeof(key), ret->id);
+		return;
+	}
+	write_id(&key, offsetof(struct request_key, attempt), ret->id);
 	write_id(&older, sizeof(older), ret->older_id);
 }
 
@@ -201,10 +210,22 @@ static void log_rejected(const struct ingest *ingest)
 void ingest_count(struct ingest *ingest, int r)
 {
 	find_reason(ingest, r);
+	ingest->note.stored = r < 0 ? ingest->profiles : 0;
 	log_rejected(ingest);
 	count_in(&ingest->server->counters, ingest, r);
 	if (ingest->tenant)
 		count_in(&ingest->tenant->counters, ingest, r);
+}
+
+static int take_key(struct ingest *ingest, const struct net_request *request, struct error *err)
+{
+	const char *key = net_request_header(request, INGEST_KEY_HEADER);
+	if (!key || !*key)
+		return 0;
+	if (strlen(key) > INGEST_KEY_BYTES_MAX)
+		return error_set(err, -EBADMSG, INGEST_KEY_HEADER ": at most %d bytes", INGEST_KEY_BYTES_MAX);
+	ingest->attempt = hash64(key, strlen(key)) | 1;
+	return 0;
 }
 
 int ingest_begin(struct ingest *ingest, struct server *server, const struct net_request *request, struct bytes body,
@@ -217,7 +238,7 @@ int ingest_begin(struct ingest *ingest, struct server *server, const struct net_
 		ingest->note.reason = REFUSED_TENANTS;
 	if (!r)
 		r = limits_admit(ingest->tenant, ingest->body.len, &ingest->note, err);
-	return r;
+	return r < 0 ? r : take_key(ingest, request, err);
 }
 
 void ingest_reject(struct ingest *ingest, const struct error *err)
@@ -302,11 +323,22 @@ static bool is_ingest_path(const char *path)
 	return text_find_name(doors, sizeof(doors) / sizeof(doors[0]), path) >= 0;
 }
 
+/* The answer is late: the profile may be stored, or may be yet. */
+static void say_unknown(const struct net_request *request, struct net_response *response)
+{
+	const char *key = net_request_header(request, INGEST_KEY_HEADER);
+	net_response_header(response, "X-Wick-Stored", "unknown");
+	if (key && strlen(key) <= INGEST_KEY_BYTES_MAX)
+		net_response_header(response, INGEST_KEY_HEADER, key);
+}
+
 void ingest_on_refusal(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct server *server = context;
 	const char *path = net_request_path(request);
 	bool otlp = strcmp(path, INGEST_OTLP_HTTP_PATH) == 0;
+	if (response->status == 503 && net_request_was_started(request) && is_ingest_path(path))
+		say_unknown(request, response);
 	if (response->status == 413 && is_ingest_path(path)) {
 		atomic_fetch_add(&server->counters.ingest_requests, 1);
 		atomic_fetch_add(&server->counters.ingest_refused, 1);

@@ -8,6 +8,10 @@
 #include "server/core/server_int.h"
 #include "server/ingest/routes.h"
 
+/* A client's name for what it sends, the same when it sends that again. */
+#define INGEST_KEY_HEADER    "Idempotency-Key"
+#define INGEST_KEY_BYTES_MAX 255
+
 /* Where profiles come in. */
 #define INGEST_OTLP_HTTP_PATH "/v1development/profiles"
 #define INGEST_OTLP_GRPC_PATH "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
@@ -33,6 +37,7 @@ struct ingest {
 	struct bytes body;
 	struct hash128 hash; /* of the body; 0 = not made yet */
 	uint64_t salt;	     /* what besides the body makes a request itself: a hash, 0 = nothing */
+	uint64_t attempt;    /* of Idempotency-Key: a hash, 0 = none */
 	uint64_t profiles, samples, series, duplicates;
 	uint64_t numbers_dropped;    /* samples that were stored without their numbers */
 	uint64_t rejected;	     /* profiles of it that were not stored, and never will be */

@@ -249,12 +249,12 @@ void ingest_drop_signal(void *context, const struct net_request *request, struct
 /* ---- ports of their own ---- */
 
 static const struct net_route health_routes[] = {
-	NET_ROUTE("GET", "/healthz", PERMIT_OPEN, health_show),
-	NET_ROUTE("GET", "/readyz", PERMIT_OPEN, health_show),
+	NET_ROUTE("GET", "/healthz", PERMIT_OPEN, health_show, .on_loop = true, .body_max = 4096),
+	NET_ROUTE("GET", "/readyz", PERMIT_OPEN, ready_show, .body_max = 4096),
 };
 #define HEALTH_ROUTES (sizeof(health_routes) / sizeof(*health_routes))
 #define PORT_ROUTES   (OTLP_ROUTES + HEALTH_ROUTES)
-#define OTLP_WORKERS  2
+#define OTLP_WORKERS  4
 
 struct otlp_port {
 	struct net_server *net;
@@ -285,13 +285,13 @@ static int port_open(struct server *server, const char *listen, struct otlp_port
 		.authorize = access_authorize,
 		.on_answer = access_on_answer,
 		.on_refusal = ingest_on_refusal,
-		.descriptors_reserved = descriptors_reserved(),
-		.on_few_descriptors = descriptors_note,
 		.workers = OTLP_WORKERS,
 		.slow_workers = 1,
+		.fair_group = tenant_fair_group,
 		.tls = server->tls,
 		.context = server,
 	};
+	connections_set_limits(server, &options);
 	int r = access_check_listen(server, listen, err);
 	if (!r)
 		r = net_server_new(&options, &port->net, err);

@@ -132,8 +132,10 @@ static void identify_request(struct push *push, const char *target)
 {
 	const char *from = net_request_query(push->request, "from");
 	push->ingest.salt = hash64(target, strlen(target));
-	if (!from || !*from || strncmp(from, "now", 3) == 0 || *from == '-')
-		push->ingest.salt ^= (uint64_t)push->received_ns;
+	bool has_time = from && *from && strncmp(from, "now", 3) != 0 && *from != '-';
+	/* With a key of the client's it is the same one when it comes again. */
+	if (!has_time)
+		push->ingest.salt ^= push->ingest.attempt ? push->ingest.attempt : (uint64_t)push->received_ns;
 }
 
 /* ---- what stacks count ---- */

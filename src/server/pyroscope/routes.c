@@ -2,12 +2,16 @@
 #include "server/pyroscope/routes.h"
 
 #include "server/core/permission.h"
+#include "server/core/server_int.h"
 
 /* As its server's probe of readiness; `profilecli ready` asks. */
 static void show_ready(void *context, const struct net_request *request, struct net_response *response)
 {
+	struct error err = {0};
+	int r = readiness_check(context, &err);
 	response->content_type = "text/plain; charset=utf-8";
-	if (buffer_append_string(&response->body, "ready\n") < 0)
+	response->status = r < 0 ? 503 : 200;
+	if (buffer_printf(&response->body, r < 0 ? "not ready: %s\n" : "ready\n", err.message) < 0)
 		response->status = 503;
 }
 
