@@ -42,10 +42,12 @@ const struct rpc_method *const rpc_services[] = {
 	rpc_parca_query,     rpc_parca_share,	   rpc_parca_targets,	NULL,
 };
 
+/* The agent of this machine sends to the tenant without a name. */
 static void take_binary(struct server *server, const struct link_binary *binary, int fd)
 {
 	atomic_fetch_add(&server->counters.binaries_offered, 1);
-	if (fd >= 0 && symbolizer_offer(server->symbolizer, binary->build_id, binary->content, binary->path, fd, NULL) < 0)
+	if (fd >= 0 &&
+	    symbolizer_offer(server->default_tenant->symbolizer, binary->build_id, binary->content, binary->path, fd, NULL) < 0)
 		atomic_fetch_add(&server->counters.binaries_refused, 1);
 }
 
@@ -214,8 +216,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
 										   make_rules,
 										   make_directory,
 										   symbols_open_debuginfod,
-										   tenants_open,
 										   symbols_open,
+										   tenants_open,
 										   open_forward,
 										   access_open,
 										   pyroscope_async_open,
@@ -297,7 +299,7 @@ struct server *server_free(struct server *server)
 	tenants_close(server);
 	access_close(server);
 	free_rules(server);
-	symbols_close(server);
+	symbols_close(server); /* tenants take from it */
 	pthread_mutex_destroy(&server->agent_lock);
 	pthread_mutex_destroy(&server->tenants_lock);
 	pthread_mutex_destroy(&server->slow_lock);

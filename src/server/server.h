@@ -73,9 +73,11 @@ struct server_retention_rule {
 
 /* Names for addresses: src/symbol. Zeroes are the defaults. */
 struct server_symbol_options {
-	unsigned workers;	     /* tables made at once; 0 = SERVER_SYMBOL_WORKERS_DEFAULT */
-	uint64_t cache_bytes;	     /* of tables on disk */
-	uint64_t memory_bytes;	     /* of tables in memory */
+	unsigned workers;	   /* tables made at once; 0 = SERVER_SYMBOL_WORKERS_DEFAULT */
+	uint64_t cache_bytes;	   /* of tables on disk */
+	uint64_t memory_bytes;	   /* of tables in memory */
+	const char *const *shared; /* names of tenants whose uploads all may use */
+	size_t shared_count;
 	const char *debuginfod_urls; /* separated by spaces; NULL = DEBUGINFOD_URLS of the environment, "" = none */
 	uint64_t debuginfod_cache_bytes;
 	int64_t debuginfod_timeout_ns, debuginfod_missing_ns;

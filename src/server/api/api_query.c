@@ -183,7 +183,7 @@ int call_run_text(struct call *call, struct query_result *ret)
 	const char *text = buffer_string(&call->text);
 	if (!text)
 		return error_nomem(call->err);
-	int r = query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, call->err);
+	int r = query_run(call->tenant->store, call->tenant->symbolizer, text, &options, ret, &call->stats, call->err);
 	return r < 0 || !call->short_names ? r : shorten_names(ret, call->err);
 }
 

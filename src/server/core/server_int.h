@@ -38,8 +38,10 @@ struct server {
 	bool loopback_only;
 	struct callers *callers; /* access/callers.h; NULL in tests only: `token` alone counts */
 	struct audit *audit;	 /* NULL = none */
-	struct symbolizer *symbolizer;
-	struct uploads *uploads;
+	struct uploads *uploads; /* of all tenants: what each may see is in its symbols_scope */
+	struct build_turns *build_turns;
+	const char *shared[SYMBOLS_SHARED_MAX]; /* tenants whose uploads all may use, as uploads.h has them */
+	size_t shared_count;
 	struct debuginfod *debuginfod; /* NULL = no servers */
 	char debuginfod_problem[ERROR_MESSAGE_MAX];
 	struct symbol_worker_options symbol_worker;

@@ -4,8 +4,8 @@
 #include "server/core/permission.h"
 
 const struct net_route debuginfo_routes[] = {
-	NET_ROUTE("GET", "/api/v1/binaries", PERMIT_READ_SERVER, api_binaries),
-	NET_ROUTE("POST", "/api/v1/binaries/*", PERMIT_ADMIN_SERVER, api_binary_retry, .body_max = 65536),
+	NET_ROUTE("GET", "/api/v1/binaries", PERMIT_READ, api_binaries),
+	NET_ROUTE("POST", "/api/v1/binaries/*", PERMIT_ADMIN, api_binary_retry, .body_max = 65536),
 	NET_ROUTE("POST", "/api/v1/debuginfo/wanted", PERMIT_WRITE, api_debuginfo_wanted, .body_max = DEBUGINFO_PIECE_MAX),
 	/* Slow, so that disks that are slow to sync hold up other uploads, and not profiles. */
 	NET_ROUTE("POST", "/api/v1/debuginfo/uploads", PERMIT_WRITE, api_upload_begin, .body_max = 65536, .slow = true),

@@ -220,7 +220,7 @@ static int merge_ids(struct pyroscope *p, const struct pyroscope_request *in, st
 		if (query.from_ns < p->query.from_ns || query.to_ns > p->query.to_ns)
 			continue;
 		const struct query_merge_options options = {.series = keys, .series_count = end - i};
-		r = query_merge(p->tenant->store, p->server->symbolizer, &query, &options, &one, &p->stats, err);
+		r = query_merge(p->tenant->store, p->tenant->symbolizer, &query, &options, &one, &p->stats, err);
 		if (!r && one->sample_count)
 			r = profile_merge(whole, one, true, err);
 	}
@@ -235,7 +235,7 @@ int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, str
 	if (r < 0)
 		return r;
 	return in->profiles.count ? merge_ids(p, in, ret, err)
-				  : query_merge(p->tenant->store, p->server->symbolizer, &p->query, NULL, ret, &p->stats, err);
+				  : query_merge(p->tenant->store, p->tenant->symbolizer, &p->query, NULL, ret, &p->stats, err);
 }
 
 int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, size_t nodes_max, struct flame **ret,
