@@ -178,6 +178,9 @@ static void connect_peer(struct net_server *server, struct net_socket *socket)
 			known && address_is_loopback((struct sockaddr *)&peer));
 	socket->connection.securing = socket->tls;
 	socket->connection.peer = known ? address_hash((struct sockaddr *)&peer) : 0;
+	uv_os_fd_t fd;
+	if (uv_fileno((uv_handle_t *)&socket->tcp, &fd) == 0)
+		socket->connection.user.fd = fd;
 	if (known)
 		address_format_host((struct sockaddr *)&peer, socket->connection.peer_address);
 }
