@@ -90,13 +90,20 @@ struct server_symbol_options {
 #define SERVER_SYMBOL_WORKERS_DEFAULT 2
 
 struct server_options {
-	const char *data_directory;			 /* made if missing */
-	const char *listen;				 /* "ADDR:PORT" */
-	const char *token;				 /* NULL = none; needed beyond loopback unless insecure */
-	const char *tokens_file;			 /* tokens with roles (access/tokens.h), beside `token`; NULL = none */
-	const char *audit_file;				 /* the audit log; NULL = none */
-	uint64_t audit_bytes;				 /* of it; 0 = 64 MiB */
-	bool insecure;					 /* listen beyond loopback without a token */
+	const char *data_directory; /* made if missing */
+	const char *listen;	    /* "ADDR:PORT" */
+	const char *token;	    /* NULL = none; needed beyond loopback unless insecure */
+	const char *tokens_file;    /* tokens with roles (access/tokens.h), beside `token`; NULL = none */
+	const char *audit_file;	    /* the audit log; NULL = none */
+	uint64_t audit_bytes;	    /* of it; 0 = 64 MiB */
+	bool insecure;		    /* listen beyond loopback without a token */
+	/* On loopback without a token (core/local.h): who may do everything beside root and the data's owner, and who may
+	 * read and send profiles (enum local_rule). */
+	const char *const *local_users;
+	size_t local_user_count;
+	const char *local_user_list; /* more of them, separated by commas; NULL = none */
+	unsigned local_invoker;	     /* user id; 0 = none */
+	unsigned local_read, local_write;
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
 	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */
 	const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
@@ -153,6 +160,9 @@ struct server_options {
 	const char *scrape_dns_server; /* "ADDR[:PORT]"; NULL = the system's */
 	int link_fd;		       /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
 };
+/* Of local_read: "kernel", "owner", "anyone" (core/local.h). */
+#define SERVER_LOCAL_RULES 3
+extern const char *const server_local_rule_names[SERVER_LOCAL_RULES];
 /* The defaults, for callers to start from. */
 void server_options_init(struct server_options *options);
 /* Reads a YAML file over what options hold; docs/configuration.md lists the settings. Unknown names are errors with their line.

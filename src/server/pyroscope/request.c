@@ -26,6 +26,7 @@ void pyroscope_init_background(struct pyroscope *p, struct server *server, struc
 	*p = (struct pyroscope){
 		.server = server, .tenant = tenant, .started_ns = time_monotonic_ns(), .arena.max_bytes = TEXT_BYTES_MAX};
 	init_query(p, cancel);
+	p->query.hide_addresses = true; /* whoever comes for the result */
 	p->query.deadline_ns = p->started_ns + server->options.query_timeout_max_ns;
 	query_budget_make(server, tenant, &p->query, &p->budget);
 	budget_enter(&p->budget);
@@ -44,6 +45,7 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 		return r;
 	int64_t most_ns = server->options.query_timeout_ns;
 	init_query(p, net_request_cancelled(request));
+	p->query.hide_addresses = caller_of(request) && caller_of(request)->hides_addresses;
 	p->query.deadline_ns = p->started_ns + (timeout_ns > 0 && timeout_ns < most_ns ? timeout_ns : most_ns);
 	return query_budget_begin(server, p->tenant, &p->query, response, err);
 }
