@@ -80,9 +80,11 @@ export function temporaryDirectory() {
 	return path;
 }
 
-export async function startServer(directory, options = [], before = ':') {
+// user: an id that it runs with, instead of the test's.
+export async function startServer(directory, options = [], before = ':', user = undefined) {
 	const words = ['server', '--data', directory, '--listen', '127.0.0.1:0', ...options];
-	const child = spawn('sh', ['-c', `${before} && exec "$0" "$@"`, wick, ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
+	const as = user === undefined ? '' : `setpriv --reuid=${user} --regid=${user} --clear-groups `;
+	const child = spawn('sh', ['-c', `${before} && exec ${as}"$0" "$@"`, wick, ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
 	process.on('exit', () => child.kill('SIGKILL'));
 	let log = '';
 	const port = await new Promise((resolve, reject) => {

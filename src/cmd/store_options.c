@@ -26,6 +26,15 @@ int store_arguments_apply(const struct store_arguments *arguments, struct server
 		options->retention_size_bytes = arguments->keep_size_bytes;
 	if (arguments->debuginfod)
 		options->symbols.debuginfod_urls = strcmp(arguments->debuginfod, "off") == 0 ? "" : arguments->debuginfod;
+	if (arguments->local_users)
+		options->local_user_list = arguments->local_users;
+	if (arguments->local_read) {
+		int i = text_find_name(server_local_rule_names, SERVER_LOCAL_RULES, arguments->local_read);
+		if (i < 0)
+			return error_set(err, -EINVAL, "--local-read: '%.40s' is not one of kernel, owner, anyone",
+					 arguments->local_read);
+		options->local_read = (unsigned)i;
+	}
 	if (arguments->insecure)
 		options->insecure = true;
 	if (arguments->keep_age && strcmp(arguments->keep_age, "forever") == 0)

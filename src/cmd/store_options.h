@@ -7,7 +7,7 @@
 #include "server/server.h"
 
 struct store_arguments {
-	const char *data, *listen, *token_file, *keep_age, *debuginfod;
+	const char *data, *listen, *token_file, *keep_age, *debuginfod, *local_users, *local_read;
 	uint64_t keep_size_bytes;
 	bool insecure;
 };
@@ -23,6 +23,14 @@ struct store_arguments {
 			   .help = "remove the oldest data beyond this size (default: 10G)"),                                  \
 		OPTION_ROW(0, "token-file", "FILE", OPTION_TEXT, &(arguments)->token_file,                                     \
 			   .help = "require the token in this file from clients; needed to\nlisten beyond loopback"),          \
+		OPTION_ROW(                                                                                                    \
+			0, "local-users", "USERS", OPTION_TEXT, &(arguments)->local_users,                                     \
+			.help = "users of this machine, separated by commas, that may do\neverything without a token, beside " \
+				"root and the owner\nof the data"),                                                            \
+		OPTION_ROW(0, "local-read", "WHO", OPTION_TEXT, &(arguments)->local_read,                                      \
+			   .help = "who may read without a token, beside these: anyone, owner,\nkernel (default: who may "     \
+				   "sample all "                                                                               \
+				   "processes)"),                                                                              \
 		OPTION_ROW(0, "debuginfod", "URLS", OPTION_TEXT, &(arguments)->debuginfod,                                     \
 			   .help = "debuginfod servers, separated by spaces; 'off' for none\n(default: "                       \
 				   "$DEBUGINFOD_URLS)"),                                                                       \

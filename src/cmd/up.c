@@ -103,6 +103,9 @@ static int choose_user(struct up *up, struct error *err)
 	} else {
 		use_user(up, user);
 	}
+	/* Whose browser it is. */
+	if (geteuid() == 0 && sudo && text_parse_u64(sudo, &uid, NULL) == 0 && uid < UINT32_MAX)
+		up->server.local_invoker = (unsigned)uid;
 	if (exists)
 		return 0;
 	int r = io_make_dirs(up->server.data_directory, 0750, err);

@@ -266,7 +266,7 @@ static void say(void *context, enum log_level level, const char *text)
 	log_write(level, "%s", text);
 }
 
-static int symbolize(void *context, struct profile *profile, const atomic_bool *cancel, struct error *err)
+static int symbolize(void *context, const char *tenant, struct profile *profile, const atomic_bool *cancel, struct error *err)
 {
 	struct collector *collector = context;
 	struct symbolizer_want want = {.wait_ns = SYMBOL_WAIT_NS, .cancel = cancel};

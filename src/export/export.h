@@ -75,10 +75,10 @@ struct exporter_options {
 	bool no_host_files;	/* do not open binaries of this host */
 	/* Something that a person should know. From any thread of the exporter's, or from within a call. NULL = nobody asks. */
 	void (*log)(void *context, enum log_level level, const char *text);
-	/* Names for a profile's addresses; *cancel ends it. From the threads of targets with `symbolize`. NULL = there are
-	 * none.
-	 */
-	int (*symbolize)(void *context, struct profile *profile, const atomic_bool *cancel, struct error *err);
+	/* Names for the addresses of a profile of that tenant, "" = none; *cancel ends it. From the threads of targets with
+	 * `symbolize`. NULL = there are none. */
+	int (*symbolize)(void *context, const char *tenant, struct profile *profile, const atomic_bool *cancel,
+			 struct error *err);
 	void *context;
 };
 

@@ -78,7 +78,8 @@ int export_start_profile(const struct profile *from, struct profile **ret, struc
 /* ---- exporter.c ---- */
 void exporter_log(struct exporter *exporter, enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-int exporter_symbolize(struct exporter *exporter, struct profile *profile, const atomic_bool *cancel, struct error *err);
+int exporter_symbolize(struct exporter *exporter, const char *tenant, struct profile *profile, const atomic_bool *cancel,
+		       struct error *err);
 bool exporter_host_files(const struct exporter *exporter);
 /* True when the time to finish is over. */
 bool exporter_gave_up(struct exporter *exporter);

@@ -55,9 +55,11 @@ void exporter_log(struct exporter *exporter, enum log_level level, const char *f
 	exporter->options.log(exporter->options.context, level, text);
 }
 
-int exporter_symbolize(struct exporter *exporter, struct profile *profile, const atomic_bool *cancel, struct error *err)
+int exporter_symbolize(struct exporter *exporter, const char *tenant, struct profile *profile, const atomic_bool *cancel,
+		       struct error *err)
 {
-	return exporter->options.symbolize ? exporter->options.symbolize(exporter->options.context, profile, cancel, err) : 0;
+	const struct exporter_options *options = &exporter->options;
+	return options->symbolize ? options->symbolize(options->context, tenant, profile, cancel, err) : 0;
 }
 
 bool exporter_host_files(const struct exporter *exporter)

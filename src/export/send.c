@@ -221,8 +221,8 @@ static int unpack(struct bytes record, struct buffer *out, struct error *err)
 }
 
 /* The record as it is sent by OTLP, and how it is packed. */
-static int otlp_body(struct sender *sender, struct bytes record, struct buffer *own, struct bytes *ret, enum net_gzip *ret_gzip,
-		     struct error *err)
+static int otlp_body(struct sender *sender, const char *tenant, struct bytes record, struct buffer *own, struct bytes *ret,
+		     enum net_gzip *ret_gzip, struct error *err)
 {
 	bool pack = !sender->target->no_compression;
 	*ret = record;
@@ -236,7 +236,7 @@ static int otlp_body(struct sender *sender, struct bytes record, struct buffer *
 		r = otlp_decode(buffer_bytes(&plain), NULL, &request, err);
 		buffer_release(&plain);
 		for (size_t i = 0; i < request.count && r == 0; i++)
-			r = exporter_symbolize(sender->exporter, request.profiles[i], &sender->cancel, err);
+			r = exporter_symbolize(sender->exporter, tenant, request.profiles[i], &sender->cancel, err);
 		if (r == 0)
 			r = otlp_encode((const struct profile *const *)request.profiles, request.count, &plain, err);
 		*ret_gzip = pack ? NET_GZIP : NET_PLAIN;
@@ -248,7 +248,7 @@ static int otlp_body(struct sender *sender, struct bytes record, struct buffer *
 	return r;
 }
 
-static int series_body(struct sender *sender, struct bytes record, struct buffer *own, struct error *err)
+static int series_body(struct sender *sender, const char *tenant, struct bytes record, struct buffer *own, struct error *err)
 {
 	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	_cleanup_(buffer_release) struct buffer plain = {0};
@@ -257,7 +257,7 @@ static int series_body(struct sender *sender, struct bytes record, struct buffer
 		r = otlp_decode(buffer_bytes(&plain), NULL, &request, err);
 	buffer_release(&plain);
 	for (size_t i = 0; i < request.count && r == 0 && sender->target->symbolize; i++)
-		r = exporter_symbolize(sender->exporter, request.profiles[i], &sender->cancel, err);
+		r = exporter_symbolize(sender->exporter, tenant, request.profiles[i], &sender->cancel, err);
 	return r < 0 ? r : series_encode(sender, &request, own, err);
 }
 
@@ -298,8 +298,8 @@ static int make_body(struct sender *sender, const struct spool_meta *meta, struc
 	if (r < 0)
 		return r;
 	if (!series)
-		return otlp_body(sender, record, own, ret, ret_gzip, err);
-	r = series_body(sender, record, own, err);
+		return otlp_body(sender, meta->tenant, record, own, ret, ret_gzip, err);
+	r = series_body(sender, meta->tenant, record, own, err);
 	*ret = buffer_bytes(own);
 	*ret_gzip = NET_PLAIN; /* the profiles in it are packed each for itself */
 	return r;

@@ -22,7 +22,7 @@ void connection_init(struct net_connection *connection, struct net_server *serve
 		     bool loopback)
 {
 	*connection = (struct net_connection){
-		.server = server, .transport = transport, .loopback = loopback, .next = server->connections};
+		.server = server, .transport = transport, .loopback = loopback, .user.fd = -1, .next = server->connections};
 	connection->opened_ns = connection->active_ns = server_now_ns(server);
 	buffer_init(&connection->pending, PENDING_MAX);
 	if (connection->next)

@@ -334,9 +334,11 @@ static bool authorize(struct net_exchange *exchange)
 	struct net_response *response = &exchange->response;
 	exchange->request.permission = exchange->route ? exchange->route->permission : 0;
 	exchange->request.certificate = exchange->connection->certificate;
+	exchange->request.user = &exchange->connection->user;
 	exchange->answer_due = options->authorize;
 	bool allowed = !options->authorize || options->authorize(options->context, &exchange->request, response);
 	exchange->request.certificate = NULL; /* the request may outlive the connection */
+	exchange->request.user = NULL;
 	if (exchange->request.known)
 		peers_set_known(&exchange->server->peers, exchange->connection);
 	if (allowed && options->fair_group)

@@ -70,6 +70,9 @@ void *net_request_attach(struct net_request *request, size_t size);
 void *net_request_attached(const struct net_request *request);
 /* For options.authorize: the caller has shown who it is; its connection counts as known from now on. */
 void net_request_set_known(struct net_request *request);
+/* For options.authorize only, of a connection from loopback: the user id of the process at the other end, or of what forwards
+ * it (peer_user.c). Negative: it cannot be known, or the client is gone. */
+int net_request_peer_user(struct net_request *request, unsigned *ret_uid, struct error *err);
 /* For options.authorize only: the n-th name (from 0) of the peer's certificate, which its authority has confirmed: the common
  * name of the subject, if it has one, then the alternative names (DNS, URI, e-mail). NULL after the last, and without a
  * certificate. */

@@ -65,6 +65,19 @@
 #define NET_ATTACH_MAX		 1024
 #define GRPC_PREFIX_BYTES	 5
 
+/* ---- peer_user.c: whose process the peer is ---- */
+struct net_user {
+	int fd; /* of the connection; -1 = none */
+	unsigned uid;
+	bool is_known;
+};
+/* fd: of TCP, both ends on this machine. *ret stays after a failure. */
+int peer_find_user(int fd, unsigned *ret, struct error *err);
+/* Its second way alone, for tests. */
+int peer_find_user_in_lists(int fd, unsigned *ret, struct error *err);
+/* The same in the text of /proc/net/tcp or tcp6; the ends as that has them. -ENOENT. */
+int peer_find_in_list(const char *list, const char *peer, const char *own, unsigned *ret, struct error *err);
+
 /* ---- request.c: what came ---- */
 struct net_pair {
 	const char *name, *value;
@@ -84,6 +97,7 @@ struct net_request {
 	unsigned permission;	 /* of its route */
 	void *attached;		 /* in the arena; net_request_attach() */
 	const char *certificate; /* the connection's, while authorize runs */
+	struct net_user *user;	 /* likewise */
 	bool grpc, loopback, known, was_started;
 	atomic_bool cancelled;
 };
@@ -415,6 +429,7 @@ struct net_connection {
 	bool listed, known;
 	int64_t check_ns;  /* nothing is due before */
 	char *certificate; /* names, each with a NUL, then an empty one; NULL = none */
+	struct net_user user;
 	bool loopback, paused, write_pending, busy, eof, lingering, closing;
 	bool securing; /* a TLS handshake is under way */
 };

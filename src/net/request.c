@@ -291,6 +291,18 @@ void *net_request_attached(const struct net_request *request)
 	return request->attached;
 }
 
+int net_request_peer_user(struct net_request *request, unsigned *ret_uid, struct error *err)
+{
+	struct net_user *user = request->user;
+	if (!user || (!user->is_known && user->fd < 0) || !request->loopback)
+		return error_set(err, -ENOTSUP, "it is not of this machine");
+	int r = user->is_known ? 0 : peer_find_user(user->fd, &user->uid, err);
+	user->is_known = r == 0; /* a client that has closed its end is looked for again */
+	if (r == 0)
+		*ret_uid = user->uid;
+	return r;
+}
+
 const char *net_request_certificate_name(const struct net_request *request, size_t n)
 {
 	const char *name = request->certificate;

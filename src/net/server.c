@@ -203,6 +203,9 @@ static int connect_peer(struct net_server *server, struct net_socket *socket, co
 			peer->known && address_is_loopback((const struct sockaddr *)&peer->address));
 	connection->securing = socket->tls;
 	connection->peer = peer->key;
+	uv_os_fd_t fd;
+	if (uv_fileno((uv_handle_t *)&socket->tcp, &fd) == 0)
+		connection->user.fd = fd;
 	memcpy(connection->peer_address, peer->host, sizeof(peer->host));
 	return connection_enlist(connection);
 }

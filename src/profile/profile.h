@@ -256,6 +256,10 @@ struct bytes profile_string_bytes(const struct profile *profile, uint32_t id);
 /* address - start + offset of a location with a mapping, which of a linked one is the linked address; the address itself
  * without one. */
 uint64_t profile_location_file_offset(const struct profile *profile, uint32_t location);
+/* For who may not know where code lies in a process or in the kernel: addresses of files become their offsets (or stay as
+ * linked), all others 0, and functions that are named by an address are called "0x0". Of a profile that is only read from then
+ * on: what is added later may not be found equal. */
+int profile_hide_addresses(struct profile *profile, struct error *err);
 size_t profile_stack_depth(const struct profile *profile, uint32_t stack);
 /* Writes up to max location ids, leaf first; returns the full depth. */
 size_t profile_stack_locations(const struct profile *profile, uint32_t stack, uint32_t *ret_locations, size_t max);

@@ -18,6 +18,7 @@ struct named_address {
 };
 struct frame_names {
 	struct symbolizer *symbolizer;
+	bool hide_addresses;
 	int64_t wait_until_ns;
 	struct profile *profile; /* has a location for each address that was asked for */
 	struct intern texts;
@@ -31,12 +32,14 @@ struct frame_names {
 
 static int name_frame(void *context, const struct frame *frame, const struct frame_line **ret, size_t *ret_count);
 
-int frame_names_new(struct symbolizer *symbolizer, int64_t wait_ns, struct frame_names **ret, struct error *err)
+int frame_names_new(struct symbolizer *symbolizer, int64_t wait_ns, bool hide_addresses, struct frame_names **ret,
+		    struct error *err)
 {
 	struct frame_names *names = mem_zalloc(sizeof(*names));
 	if (!names)
 		return error_nomem(err);
 	names->symbolizer = symbolizer;
+	names->hide_addresses = hide_addresses;
 	names->wait_until_ns = wait_ns < 0 ? INT64_MAX : time_monotonic_ns() + wait_ns;
 	names->symbols = (struct frame_symbols){.name = name_frame, .context = names};
 	if (intern_init(&names->texts, GIB) < 0 || profile_new(&names->profile, NULL) < 0) {
@@ -115,9 +118,15 @@ static int find_address(struct frame_names *names, const struct frame *frame, ui
 /* As struct frame_symbols has it. */
 static int name_frame(void *context, const struct frame *frame, const struct frame_line **ret, size_t *ret_count)
 {
+	static const struct frame_line hidden = {.function = {(const uint8_t *)"0x0", 3}};
 	struct frame_names *names = context;
 	struct frame found;
 	uint32_t location;
+	if (names->hide_addresses && !frame->build_id.len) {
+		*ret = &hidden;
+		*ret_count = 1;
+		return 0;
+	}
 	int r = find_address(names, frame, &location);
 	if (r < 0)
 		return r;

@@ -13,7 +13,9 @@
 /* The symbolizer may be NULL: then no address has a name. wait_ns: for names that are being looked up, in all; as struct
  * query.symbols_wait_ns. */
 struct frame_names;
-int frame_names_new(struct symbolizer *symbolizer, int64_t wait_ns, struct frame_names **ret, struct error *err);
+/* hide_addresses: code that is of no file has one name, whatever its address. */
+int frame_names_new(struct symbolizer *symbolizer, int64_t wait_ns, bool hide_addresses, struct frame_names **ret,
+		    struct error *err);
 struct frame_names *frame_names_free(struct frame_names *names);
 const struct frame_symbols *frame_names_symbols(const struct frame_names *names); /* lives as long */
 

@@ -255,6 +255,8 @@ int query_merge_symbolize(struct symbolizer *symbolizer, const struct query *que
 	struct symbolizer_coverage coverage;
 	struct symbolizer_want want = {.wait_ns = query->symbols_wait_ns, .cancel = query->cancel};
 	int r = symbolizer ? symbolizer_resolve(symbolizer, profile, 1, &want, &coverage, err) : 0;
+	if (r == 0 && query->hide_addresses)
+		r = profile_hide_addresses(profile, err);
 	if (r < 0 || !symbolizer)
 		return r;
 	stats->symbols.resolved += coverage.resolved;

@@ -82,6 +82,7 @@ struct query {
 	bool samples_only;    /* never answer from rollups (checks) */
 	bool any_type;	      /* a type that the store never had has no data, as in other servers' APIs; else it is an error */
 	bool own_labels;      /* of lists of names: those of series alone, without those of their hosts, which make no series */
+	bool hide_addresses;  /* profile_hide_addresses(), and conditions on frames do not find them */
 	bool sum_gauges;      /* add values of gauges up over time, as other servers' APIs do, instead of averaging them */
 	int64_t symbols_wait_ns; /* for names that are being looked up; 0 = not at all, -1 = as long as it takes */
 };

@@ -38,7 +38,7 @@ static int init_frames(struct query_scan *scan, struct symbolizer *symbolizer, c
 	if (query->call_site_count > FRAME_PATH_MAX)
 		return error_set(err, -EINVAL, "query: the call site has more than %u frames", FRAME_PATH_MAX);
 	bool any = query->frames_count || query->call_site_count;
-	int r = any ? frame_names_new(symbolizer, query->symbols_wait_ns, &scan->names, err) : 0;
+	int r = any ? frame_names_new(symbolizer, query->symbols_wait_ns, query->hide_addresses, &scan->names, err) : 0;
 	for (size_t i = 0; !r && i < query->frames_count; i++) {
 		r = query_frames_check(&query->frames[i], err);
 		if (!r)

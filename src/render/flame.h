@@ -132,6 +132,8 @@ struct svg_options {
 };
 /* A standalone file: no requests, names escaped, hover titles, a little script for zoom (click) and search; nodes narrower than
  * 0.1 px are left out and counted in the subtitle. */
+/* The text of the script in what svg_render() writes, for a policy that allows no other. */
+int svg_append_script(struct buffer *out);
 int svg_render(const struct flame *flame, const struct svg_options *options, struct buffer *out, struct error *err);
 
 /* A profile's default sample type as such a file, and as the text of its table, which has no title. */

@@ -266,9 +266,15 @@ static void append_all(struct drawing *drawing, const char *title)
 {
 	append_head(drawing, title);
 	walk(drawing, true);
-	buffer_append_string(drawing->out, "</g>\n<script><![CDATA[\n");
-	buffer_append_string(drawing->out, svg_script);
+	buffer_append_string(drawing->out, "</g>\n<script><![CDATA[");
+	svg_append_script(drawing->out);
 	buffer_append_string(drawing->out, "]]></script>\n</svg>\n");
+}
+
+int svg_append_script(struct buffer *out)
+{
+	buffer_append_string(out, "\n");
+	return buffer_append_string(out, svg_script);
 }
 
 static unsigned clamp_width(unsigned width)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's configuration file: YAML, `name: value`, or a name with a mapping under it (`retention: {age: 30d}` is
- * `retention.age`). Values are scalars, but for three: retention.rules is a list of rules, symbols.debuginfod.urls may be a
- * list, and tenants is a mapping from names to what is different for them. A name that is not known is an error, because a
- * setting that is silently ignored is worse than none.
+ * `retention.age`). Values are scalars, but for five: retention.rules is a list of rules, symbols.shared one of tenants,
+ * local.users one of users, symbols.debuginfod.urls may be a list, and tenants is a mapping from names to what is different for
+ * them. A name that is not known is an error, because a setting that is silently ignored is worse than none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -336,6 +336,63 @@ static int read_urls(struct config_reader *reader, const yaml_node_t *node)
 	return urls ? parse_string(reader, urls, &reader->options->symbols.debuginfod_urls) : error_nomem(reader->yaml.err);
 }
 
+static int read_local_users(struct config_reader *reader, const yaml_node_t *node)
+{
+	size_t count = node->type == YAML_SEQUENCE_NODE
+			       ? (size_t)(node->data.sequence.items.top - node->data.sequence.items.start)
+			       : LOCAL_USERS_MAX + 1;
+	const char **names = arena_alloc(&reader->text->arena, (count + 1) * sizeof(*names));
+	if (count > LOCAL_USERS_MAX)
+		return fault(reader, node, "'local.users' must be a list of at most 64 users");
+	if (!names)
+		return error_nomem(reader->yaml.err);
+	for (size_t i = 0; i < count; i++) {
+		const yaml_node_t *item = node_of(reader, node->data.sequence.items.start[i]);
+		const char *name = yaml_scalar(item);
+		if (!name || !*name)
+			return fault(reader, item, "'local.users' must be a list of users");
+		int r = parse_string(reader, name, &names[i]);
+		if (r < 0)
+			return r;
+	}
+	reader->options->local_users = names;
+	reader->options->local_user_count = count;
+	return 0;
+}
+
+static int read_local_rule(struct config_reader *reader, const yaml_node_t *node, bool is_write, unsigned *ret)
+{
+	const char *text = yaml_scalar(node);
+	int i = text ? text_find_name(server_local_rule_names, LOCAL_RULES, text) : -1;
+	if (i < 0 || (is_write && i == LOCAL_BY_KERNEL))
+		return fault(reader, node,
+			     is_write ? "'local.write' must be owner or anyone"
+				      : "'local.read' must be kernel, owner or anyone");
+	*ret = (unsigned)i;
+	return 0;
+}
+
+static int read_shared(struct config_reader *reader, const yaml_node_t *node)
+{
+	size_t count = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+	const char **names = arena_alloc(&reader->text->arena, (count + 1) * sizeof(*names));
+	if (!names)
+		return error_nomem(reader->yaml.err);
+	for (size_t i = 0; i < count; i++) {
+		const yaml_node_t *item = node_of(reader, node->data.sequence.items.start[i]);
+		const char *name = yaml_scalar(item);
+		struct error problem = {0};
+		if (!name || tenant_name_check(name, &problem) < 0)
+			return fault(reader, item, name ? problem.message : "'symbols.shared' must be a list of tenants");
+		int r = parse_string(reader, name, &names[i]);
+		if (r < 0)
+			return r;
+	}
+	reader->options->symbols.shared = names;
+	reader->options->symbols.shared_count = count;
+	return 0;
+}
+
 static int visit_setting(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
 			 const yaml_node_t *value)
 {
@@ -355,6 +412,15 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 		return 0; /* they start from the limits of all, which may come later */
 	if (strcmp(name, "symbols.debuginfod.urls") == 0 && value->type == YAML_SEQUENCE_NODE)
 		return read_urls(reader, value);
+	if (strcmp(name, "local.users") == 0)
+		return read_local_users(reader, value);
+	if (strcmp(name, "local.read") == 0)
+		return read_local_rule(reader, value, false, &reader->options->local_read);
+	if (strcmp(name, "local.write") == 0)
+		return read_local_rule(reader, value, true, &reader->options->local_write);
+	if (strcmp(name, "symbols.shared") == 0)
+		return value->type == YAML_SEQUENCE_NODE ? read_shared(reader, value)
+							 : fault(reader, value, "'symbols.shared' must be a list of tenants");
 	if (value->type == YAML_MAPPING_NODE && (!inner || text_starts_with(name, "symbols.")))
 		return each_pair(reader, value, name, visit_setting, reader);
 	if (!text)

@@ -112,6 +112,15 @@ static void test_symbols(void **state)
 	assert_int_equal(load("symbols: {uploads: {enable: no}}\n", &o, &text, &err), -EINVAL);
 	assert_non_null(strstr(err.message, "'symbols.uploads.enable'"));
 	assert_int_equal(load("symbols: {debuginfod: {urls: [{a: b}]}}\n", &o, &text, &err), -EINVAL);
+	assert_int_equal(load("tenants: true\nsymbols: {shared: [platform, anonymous]}\n", &o, &text, &err), 0);
+	assert_int_equal(o.symbols.shared_count, 2);
+	assert_string_equal(o.symbols.shared[0], "platform");
+	assert_string_equal(o.symbols.shared[1], "anonymous");
+	server_config_text_free(text);
+	assert_int_equal(load("symbols.shared: platform\n", &o, &text, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "must be a list of tenants"));
+	assert_int_equal(load("symbols: {shared: [[a]]}\n", &o, &text, &err), -EINVAL);
+	assert_int_equal(load("symbols: {shared: [../x]}\n", &o, &text, &err), -EINVAL);
 	assert_int_equal(load("symbols: {worker: {memory: 1M}}\n", &o, &text, &err), -EINVAL);
 	assert_int_equal(load("symbols: {uploads: off}\n", &o, &text, &err), -EINVAL);
 	assert_int_equal(load("retention: {age: {age: 1d}}\n", &o, &text, &err), -EINVAL);

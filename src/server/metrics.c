@@ -347,50 +347,6 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_http_sent_bytes_total", "Bytes sent.", net.bytes_sent);
 }
 
-/* How many binaries there are of each state: the counts of a list that is not asked for. */
-static void write_symbol_states(struct buffer *m, struct server *server)
-{
-	size_t counts[SYMBOL_STATES] = {0}, count, total;
-	struct symbol_status *none = NULL;
-	struct symbol_list_options options = {.limit = 1};
-	int r = symbolizer_list(server->symbolizer, &options, &none, &count, &total, counts, NULL);
-	if (r < 0)
-		buffer_fail(m, r);
-	mem_free(none);
-	metric_head(m, "wick_symbol_binaries", "gauge", "Binaries seen, by symbol state.");
-	for (size_t i = 0; i < SYMBOL_STATES; i++)
-		metric_of(m, "wick_symbol_binaries", "state", symbol_state_names[i], counts[i]);
-}
-
-static void write_symbol_metrics(struct buffer *m, struct server *server)
-{
-	struct symbolizer_stats symbols;
-	symbolizer_get_stats(server->symbolizer, &symbols);
-	write_symbol_states(m, server);
-	GAUGE("wick_symbol_tables", "Symbol tables in memory.", symbols.tables);
-	GAUGE("wick_symbol_table_bytes", "Memory of symbol tables.", symbols.table_bytes);
-	GAUGE("wick_symbol_disk_bytes", "Size of the symbol tables on disk.", symbols.disk_bytes);
-	COUNTER("wick_symbol_disk_evicted_total", "Symbol tables removed from disk to free space.", symbols.disk_evicted);
-	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
-	COUNTER("wick_symbol_hits_total", "Addresses symbolized.", symbols.hits);
-	COUNTER("wick_symbol_ambiguous_total",
-		"Addresses not symbolized because several files have the id and name the code differently.", symbols.ambiguous);
-	COUNTER("wick_symbol_contents_refused_total",
-		"Binaries not distinguished because too many different ones have the same id.", symbols.contents_refused);
-	COUNTER("wick_symbol_builds_total", "Symbol tables built.", symbols.builds);
-	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be built.", symbols.build_failures);
-	COUNTER("wick_symbol_build_crashes_total",
-		"Symbol tables not built because the process that parsed the file crashed or was killed.",
-		symbols.build_crashes);
-	COUNTER("wick_symbol_build_seconds_total", "Time spent on building symbol tables.", SECONDS(symbols.build_ns_total));
-	COUNTER("wick_symbol_build_cpu_seconds_total", "CPU time spent on building symbol tables.",
-		SECONDS(symbols.build_cpu_ns_total));
-	COUNTER("wick_symbol_cache_hits_total", "Symbol tables found on disk.", symbols.cache_hits);
-	GAUGE("wick_symbol_builds_waiting", "Binaries queued for a symbol table.", symbols.waiting);
-	GAUGE("wick_symbol_builds_running", "Symbol tables being built.", symbols.running);
-	COUNTER("wick_symbol_refused_total", "Binaries not tracked, because there are too many.", symbols.refused);
-}
-
 static void write_upload_metrics(struct buffer *m, struct server *server)
 {
 	struct uploads_stats uploads;
@@ -418,6 +374,63 @@ static void sum_tenants(struct server *server, void (*add)(void *sum, struct ten
 		if (atomic_load_explicit(&tenants[i]->store, memory_order_acquire))
 			add(sum, tenants[i]);
 	mem_free(tenants);
+}
+
+struct symbol_sums {
+	struct symbolizer_stats stats;
+	size_t states[SYMBOL_STATES]; /* how many binaries there are of each state */
+	int failed;
+};
+
+/* The counts of a list that is not asked for. */
+static void add_symbols(void *to, struct tenant *tenant)
+{
+	struct symbol_sums *sum = to;
+	struct symbolizer_stats one;
+	size_t counts[SYMBOL_STATES] = {0}, count, total;
+	struct symbol_status *none = NULL;
+	struct symbol_list_options options = {.limit = 1};
+	int r = symbolizer_list(tenant->symbolizer, &options, &none, &count, &total, counts, NULL);
+	sum->failed = r < 0 ? r : sum->failed;
+	mem_free(none);
+	for (size_t i = 0; i < SYMBOL_STATES; i++)
+		sum->states[i] += counts[i];
+	symbolizer_get_stats(tenant->symbolizer, &one);
+	add_up(&sum->stats, &one, sizeof(one));
+}
+
+static void write_symbol_metrics(struct buffer *m, struct server *server)
+{
+	struct symbol_sums sum = {0};
+	sum_tenants(server, add_symbols, &sum);
+	const struct symbolizer_stats symbols = sum.stats;
+	if (sum.failed)
+		buffer_fail(m, sum.failed);
+	metric_head(m, "wick_symbol_binaries", "gauge", "Binaries seen, by symbol state.");
+	for (size_t i = 0; i < SYMBOL_STATES; i++)
+		metric_of(m, "wick_symbol_binaries", "state", symbol_state_names[i], sum.states[i]);
+	GAUGE("wick_symbol_tables", "Symbol tables in memory.", symbols.tables);
+	GAUGE("wick_symbol_table_bytes", "Memory of symbol tables.", symbols.table_bytes);
+	GAUGE("wick_symbol_disk_bytes", "Size of the symbol tables on disk.", symbols.disk_bytes);
+	COUNTER("wick_symbol_disk_evicted_total", "Symbol tables removed from disk to free space.", symbols.disk_evicted);
+	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
+	COUNTER("wick_symbol_hits_total", "Addresses symbolized.", symbols.hits);
+	COUNTER("wick_symbol_ambiguous_total",
+		"Addresses not symbolized because several files have the id and name the code differently.", symbols.ambiguous);
+	COUNTER("wick_symbol_contents_refused_total",
+		"Binaries not distinguished because too many different ones have the same id.", symbols.contents_refused);
+	COUNTER("wick_symbol_builds_total", "Symbol tables built.", symbols.builds);
+	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be built.", symbols.build_failures);
+	COUNTER("wick_symbol_build_crashes_total",
+		"Symbol tables not built because the process that parsed the file crashed or was killed.",
+		symbols.build_crashes);
+	COUNTER("wick_symbol_build_seconds_total", "Time spent on building symbol tables.", SECONDS(symbols.build_ns_total));
+	COUNTER("wick_symbol_build_cpu_seconds_total", "CPU time spent on building symbol tables.",
+		SECONDS(symbols.build_cpu_ns_total));
+	COUNTER("wick_symbol_cache_hits_total", "Symbol tables found on disk.", symbols.cache_hits);
+	GAUGE("wick_symbol_builds_waiting", "Binaries queued for a symbol table.", symbols.waiting);
+	GAUGE("wick_symbol_builds_running", "Symbol tables being built.", symbols.running);
+	COUNTER("wick_symbol_refused_total", "Binaries not tracked, because there are too many.", symbols.refused);
 }
 
 static void add_recordings(void *to, struct tenant *tenant)

@@ -45,10 +45,12 @@ const struct rpc_method *const rpc_services[] = {
 	rpc_parca_query,     rpc_parca_share,	   rpc_parca_targets,	NULL,
 };
 
+/* The agent of this machine sends to the tenant without a name. */
 static void take_binary(struct server *server, const struct link_binary *binary, int fd)
 {
 	atomic_fetch_add(&server->counters.binaries_offered, 1);
-	if (fd >= 0 && symbolizer_offer(server->symbolizer, binary->build_id, binary->content, binary->path, fd, NULL) < 0)
+	if (fd >= 0 &&
+	    symbolizer_offer(server->default_tenant->symbolizer, binary->build_id, binary->content, binary->path, fd, NULL) < 0)
 		atomic_fetch_add(&server->counters.binaries_refused, 1);
 }
 
@@ -216,7 +218,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 {
 	static int (*const parts[])(struct server * server, struct error * err) = {
 		access_check_options, open_tls,	    make_rules,	     make_directory,	symbols_open_debuginfod,
-		tenants_open,	      symbols_open, open_forward,    readiness_open,	access_open,
+		symbols_open,	      tenants_open, open_forward,    readiness_open,	access_open,
 		pyroscope_async_open, open_net,	    otlp_ports_open, link_thread_start, scrape_start};
 	_cleanup_(server_freep) struct server *server = mem_zalloc(sizeof(*server));
 	if (!server) {
@@ -293,7 +295,7 @@ struct server *server_free(struct server *server)
 	readiness_close(server);
 	access_close(server);
 	free_rules(server);
-	symbols_close(server);
+	symbols_close(server); /* tenants take from it */
 	pthread_mutex_destroy(&server->agent_lock);
 	pthread_mutex_destroy(&server->tenants_lock);
 	pthread_mutex_destroy(&server->slow_lock);

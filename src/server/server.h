@@ -73,9 +73,11 @@ struct server_retention_rule {
 
 /* Names for addresses: src/symbol. Zeroes are the defaults. */
 struct server_symbol_options {
-	unsigned workers;	     /* tables made at once; 0 = SERVER_SYMBOL_WORKERS_DEFAULT */
-	uint64_t cache_bytes;	     /* of tables on disk */
-	uint64_t memory_bytes;	     /* of tables in memory */
+	unsigned workers;	   /* tables made at once; 0 = SERVER_SYMBOL_WORKERS_DEFAULT */
+	uint64_t cache_bytes;	   /* of tables on disk */
+	uint64_t memory_bytes;	   /* of tables in memory */
+	const char *const *shared; /* names of tenants whose uploads all may use */
+	size_t shared_count;
 	const char *debuginfod_urls; /* separated by spaces; NULL = DEBUGINFOD_URLS of the environment, "" = none */
 	uint64_t debuginfod_cache_bytes;
 	int64_t debuginfod_timeout_ns, debuginfod_missing_ns;
@@ -99,6 +101,13 @@ struct server_options {
 	 * yet. 0 = net.h's defaults; of the last a quarter of connections_max. */
 	unsigned connections_max, connections_per_address, connections_unauthenticated;
 	bool no_tls_resumption;
+	/* On loopback without a token (core/local.h): who may do everything beside root and the data's owner, and who may
+	 * read and send profiles (enum local_rule). */
+	const char *const *local_users;
+	size_t local_user_count;
+	const char *local_user_list; /* more of them, separated by commas; NULL = none */
+	unsigned local_invoker;	     /* user id; 0 = none */
+	unsigned local_read, local_write;
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
 	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */
 	const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
@@ -155,6 +164,9 @@ struct server_options {
 	const char *scrape_dns_server; /* "ADDR[:PORT]"; NULL = the system's */
 	int link_fd;		       /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
 };
+/* Of local_read: "kernel", "owner", "anyone" (core/local.h). */
+#define SERVER_LOCAL_RULES 3
+extern const char *const server_local_rule_names[SERVER_LOCAL_RULES];
 /* The defaults, for callers to start from. */
 void server_options_init(struct server_options *options);
 /* Reads a YAML file over what options hold; docs/configuration.md lists the settings. Unknown names are errors with their line.

@@ -61,7 +61,9 @@ static inline void test_request_make(struct net_request *request, const char *he
 	buffer_init(&request->body, GIB);
 	char *target = strsep(&rest, "\n"), *method = strsep(&target, " ");
 	request->method = arena_strndup(&request->arena, method, strlen(method));
+	static struct net_user root = {.fd = -1, .is_known = true};
 	request->loopback = true;
+	request->user = &root;
 	if (request_parse_target(request, bytes_of_string(target), &err) < 0)
 		fail_msg("%s: %s", target, err.message);
 	while ((line = strsep(&rest, "\n"))) {

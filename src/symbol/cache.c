@@ -104,9 +104,12 @@ static void evict(struct symbolizer *s)
 {
 	_cleanup_(disk_list_release) struct disk_list list = {0};
 	pthread_mutex_lock(&s->evict_lock);
+	pthread_mutex_lock(&s->lock);
+	uint64_t max = s->cache_max_bytes;
+	pthread_mutex_unlock(&s->lock);
 	walk(s, list_file, &list);
 	/* A tenth more than needed, or each table would cost a walk. */
-	size_t removed = disk_list_trim(&list, s->cache_max_bytes - s->cache_max_bytes / 10, remove_file, NULL);
+	size_t removed = disk_list_trim(&list, max - max / 10, remove_file, NULL);
 	pthread_mutex_lock(&s->lock);
 	s->disk_bytes = list.bytes;
 	s->stats.disk_evicted += removed;
@@ -131,6 +134,13 @@ void cache_end(struct symbolizer *s, const char *build_id, const char *temporary
 	}
 	pthread_mutex_lock(&s->lock);
 	s->disk_bytes += bytes - before;
+	pthread_mutex_unlock(&s->lock);
+	cache_trim(s);
+}
+
+void cache_trim(struct symbolizer *s)
+{
+	pthread_mutex_lock(&s->lock);
 	bool full = s->disk_bytes > s->cache_max_bytes;
 	pthread_mutex_unlock(&s->lock);
 	if (full)

@@ -127,7 +127,7 @@ enum symbol_contents symbolizer_note_content(struct symbolizer *s, const char *b
 	pthread_mutex_unlock(&s->lock);
 	contents_save(s, build_id);
 	if (contents == SYMBOL_CONTENT_ONLY && s->uploads &&
-	    uploads_has_other_content(s->uploads, build_id, UPLOAD_DEBUGINFO, content))
+	    uploads_has_other_content(s->uploads, &s->scope, build_id, UPLOAD_DEBUGINFO, content))
 		contents = SYMBOL_CONTENT_SEVERAL;
 	return contents;
 }
@@ -264,11 +264,11 @@ void contents_load(struct symbolizer *s)
 static size_t drop_covered(struct symbolizer *s, const char *build_id, size_t uploaded, struct all_told *told)
 {
 	size_t kept = 0;
-	bool are_several =
-		told->count > 1 || (told->count == 1 && s->uploads &&
-				    uploads_has_other_content(s->uploads, build_id, UPLOAD_DEBUGINFO, told->items[0].key));
+	bool are_several = told->count > 1 ||
+			   (told->count == 1 && s->uploads &&
+			    uploads_has_other_content(s->uploads, &s->scope, build_id, UPLOAD_DEBUGINFO, told->items[0].key));
 	for (size_t i = 0; are_several && i < told->count; i++) {
-		if (s->uploads && uploads_has_content(s->uploads, build_id, UPLOAD_DEBUGINFO, told->items[i].key)) {
+		if (s->uploads && uploads_has_content(s->uploads, &s->scope, build_id, UPLOAD_DEBUGINFO, told->items[i].key)) {
 			told->here[told->here_count++] = told->items[i].code;
 			continue;
 		}
@@ -312,8 +312,9 @@ static bool is_one_missing(const struct all_told *told)
 static size_t list(struct symbolizer *s, const char *build_id, char (*uploads)[UPLOAD_CONTENT_HEX], size_t *ret_uploaded,
 		   struct all_told *ret)
 {
-	*ret_uploaded =
-		s->uploads && build_id[0] ? uploads_list_contents(s->uploads, build_id, uploads, SYMBOL_CONTENTS_MAX) : 0;
+	*ret_uploaded = s->uploads && build_id[0]
+				? uploads_list_contents(s->uploads, &s->scope, build_id, uploads, SYMBOL_CONTENTS_MAX)
+				: 0;
 	copy_told(s, build_id, ret);
 	return drop_covered(s, build_id, *ret_uploaded, ret);
 }

@@ -114,6 +114,11 @@ static bool make_room(struct symbolizer *s)
 	struct symbol_entry *entry = s->oldest;
 	if (s->entry_count < s->entries_max)
 		return true;
+	for (struct symbol_entry *next; s->entry_count > s->entries_max && entry && is_idle(entry); entry = next) {
+		next = entry->newer; /* the limit was lowered */
+		remove_entry(s, entry);
+	}
+	entry = s->oldest;
 	for (unsigned i = 0; i < STEPS_MAX && entry && !is_idle(entry); i++)
 		entry = entry->newer;
 	if (!entry || !is_idle(entry))
@@ -208,8 +213,13 @@ void entries_set_table(struct symbolizer *s, struct symbol_entry *entry, struct 
 {
 	set_shared(s, entry, shared);
 	entries_touch(s, entry);
+	entries_unmap_excess(s, entry);
+}
+
+void entries_unmap_excess(struct symbolizer *s, const struct symbol_entry *kept)
+{
 	for (struct symbol_entry *old = s->oldest; old && s->stats.table_bytes > s->memory_max_bytes; old = old->newer)
-		if (old != entry && old->shared) {
+		if (old != kept && old->shared) {
 			set_shared(s, old, NULL);
 			old->disk_checked = false;
 		}

@@ -273,7 +273,7 @@ static int64_t retry_in(const struct symbolizer *s, const struct symbol_entry *e
 /* The file that the table was made without is there now. */
 static bool has_lacking(struct symbolizer *s, const struct symbol_entry *entry)
 {
-	return entry->lacks && s->uploads && uploads_has(s->uploads, entry->lacks, UPLOAD_DEBUGINFO);
+	return entry->lacks && s->uploads && uploads_has(s->uploads, &s->scope, entry->lacks, UPLOAD_DEBUGINFO);
 }
 
 static void put_result(struct symbol_entry *entry, const struct outcome *outcome)
@@ -379,22 +379,38 @@ static void queue_retries(struct symbolizer *s)
 	s->retry_check_ns = now + s->retry_interval_ns / RETRY_CHECKS;
 }
 
+/* With the lock held, which is given up meanwhile. What is built is chosen when it is this thread's turn. */
+static void work_in_turn(struct symbolizer *s)
+{
+	struct job job;
+	pthread_mutex_unlock(&s->lock);
+	bool has_turn = build_turns_take(s->turns, &s->stop);
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = has_turn && !cancel_requested(&s->stop) ? entries_dequeue(s) : NULL;
+	if (entry)
+		take(s, entry, &job);
+	pthread_mutex_unlock(&s->lock);
+	if (entry)
+		run(s, &job);
+	if (has_turn)
+		build_turns_give(s->turns);
+	pthread_mutex_lock(&s->lock);
+}
+
 static void *work(void *context)
 {
 	struct symbolizer *s = context;
 	pthread_mutex_lock(&s->lock);
 	while (!cancel_requested(&s->stop)) {
 		queue_retries(s);
-		struct symbol_entry *entry = entries_dequeue(s);
-		if (!entry) {
+		if (!s->first[SYMBOL_QUEUE_REQUESTED] && !s->first[SYMBOL_QUEUE_SEEN]) {
 			thread_wait_until(&s->work, &s->lock, s->retry_check_ns);
+			pthread_mutex_unlock(&s->lock);
+			cache_trim(s); /* its limit may be another by now */
+			pthread_mutex_lock(&s->lock);
 			continue;
 		}
-		struct job job;
-		take(s, entry, &job);
-		pthread_mutex_unlock(&s->lock);
-		run(s, &job);
-		pthread_mutex_lock(&s->lock);
+		work_in_turn(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -417,6 +433,7 @@ void jobs_stop(struct symbolizer *s)
 	pthread_cond_broadcast(&s->work);
 	pthread_cond_broadcast(&s->done);
 	pthread_mutex_unlock(&s->lock);
+	build_turns_wake(s->turns);
 	for (unsigned i = 0; i < s->worker_count; i++)
 		pthread_join(s->workers[i], NULL);
 	s->worker_count = 0;

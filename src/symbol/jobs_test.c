@@ -40,7 +40,7 @@ struct fixture {
 };
 static const size_t fixture_bytes = sizeof(struct fixture);
 
-static void on_arrival(void *context, const char *build_id, enum upload_kind kind)
+static void on_arrival(void *context, const char *tenant, const char *build_id, enum upload_kind kind)
 {
 	symbolizer_arrived(((struct fixture *)context)->s, build_id);
 }

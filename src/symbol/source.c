@@ -244,9 +244,9 @@ static int try_upload(struct source_job *job, const char *build_id, enum upload_
 		return -ENOENT;
 	/* Only of the binary itself: another file that is asked for has no other id. */
 	bool has_go_id = job->go_id && job->go_id[0] && build_id == job->build_id;
-	int r = uploads_open_file(s->uploads, build_id, kind, ret_fd, NULL);
+	int r = uploads_open_file(s->uploads, &s->scope, build_id, kind, ret_fd, NULL);
 	if (r < 0 && has_go_id) {
-		r = uploads_open_file(s->uploads, job->go_id, kind, ret_fd, NULL);
+		r = uploads_open_file(s->uploads, &s->scope, job->go_id, kind, ret_fd, NULL);
 		job->is_by_go_id = r >= 0;
 	}
 	if (r < 0)
@@ -307,7 +307,8 @@ static int open_content(struct source_job *job, uint32_t kind, int *ret_fd)
 		return open_binary_of_content(job, ret_fd);
 	int r = kind != SYMBOL_FILE_DEBUG || !job->symbolizer->uploads
 			? -ENOENT
-			: uploads_open_content(job->symbolizer->uploads, job->build_id, job->content, ret_fd, NULL);
+			: uploads_open_content(job->symbolizer->uploads, &job->symbolizer->scope, job->build_id, job->content,
+					       ret_fd, NULL);
 	if (r < 0)
 		return -ENOENT;
 	job->is_foreign = true;
@@ -392,7 +393,8 @@ static bool is_upload_poor(const struct source_job *job)
 	struct elf_file file;
 	_cleanup_(fd_closep) int fd = -1;
 	if (!job->symbolizer->uploads || !build_id_is_valid(job->build_id) ||
-	    uploads_open_file(job->symbolizer->uploads, job->build_id, UPLOAD_DEBUGINFO, &fd, NULL) < 0 ||
+	    uploads_open_file(job->symbolizer->uploads, &job->symbolizer->scope, job->build_id, UPLOAD_DEBUGINFO, &fd, NULL) <
+		    0 ||
 	    elf_file_open(&file, fd, "an upload", NULL) < 0)
 		return false;
 	bool poor = elf_file_load_sections(&file, NULL) == 0 && !elf_file_has_dwarf(&file) && !pclntab_find_section(&file);
@@ -520,5 +522,5 @@ bool source_may_improve(struct symbolizer *s, const char *build_id, uint32_t sou
 		return false;
 	if (source_format_path(path, s->debug_directory, build_id, ".debug") && stat(path, &st) == 0 && S_ISREG(st.st_mode))
 		return true;
-	return s->debuginfod || (s->uploads && uploads_has(s->uploads, build_id, UPLOAD_DEBUGINFO));
+	return s->debuginfod || (s->uploads && uploads_has(s->uploads, &s->scope, build_id, UPLOAD_DEBUGINFO));
 }

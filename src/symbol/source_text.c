@@ -153,7 +153,8 @@ static int try_archive(struct places *places, struct buffer *out, struct error *
 	_cleanup_(fd_closep) int fd = -1;
 	struct error why = {0};
 	struct uploads *uploads = places->symbolizer->uploads;
-	int r = uploads ? uploads_open_file(uploads, places->build_id, UPLOAD_SOURCES, &fd, &why) : -ENOENT;
+	int r = uploads ? uploads_open_file(uploads, &places->symbolizer->scope, places->build_id, UPLOAD_SOURCES, &fd, &why)
+			: -ENOENT;
 	if (r < 0) {
 		note(places, "no sources were uploaded");
 		return -ENOENT;
@@ -307,7 +308,7 @@ static int open_uploaded_code(struct places *places, int *ret_fd, struct error *
 {
 	struct uploads *uploads = places->symbolizer->uploads;
 	if (uploads && places->build_id[0] &&
-	    uploads_open_file(uploads, places->build_id, UPLOAD_EXECUTABLE, ret_fd, NULL) >= 0)
+	    uploads_open_file(uploads, &places->symbolizer->scope, places->build_id, UPLOAD_EXECUTABLE, ret_fd, NULL) >= 0)
 		return 0;
 	return error_set(err, -ENOENT, "no executable was uploaded");
 }

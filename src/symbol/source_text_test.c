@@ -275,7 +275,7 @@ static void test_a_damaged_archive(void **state)
 	const char *from;
 	struct error err;
 	char link[64], path[4096];
-	assert_int_equal(uploads_open_file(uploads, build_id, UPLOAD_SOURCES, &fd, NULL), 0);
+	assert_int_equal(uploads_open_file(uploads, NULL, build_id, UPLOAD_SOURCES, &fd, NULL), 0);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	ssize_t len = readlink(link, path, sizeof(path) - 1);
 	assert_true(len > 0);

@@ -8,6 +8,9 @@
  * debuginfod servers (debuginfod.h). By default, callers do not wait for builds: locations of unfinished binaries count as
  * pending, and are symbolized the next time.
  *
+ * All that a symbolizer knows is of those whose uploads it may see: a server with tenants has one for each, with a directory of
+ * its own, so that neither a name, nor how long it takes to get one, says anything of another's binaries.
+ *
  * Thread-safe.
  */
 #ifndef WICK_SYMBOL_SYMBOL_H
@@ -18,11 +21,12 @@
 #include "base/cancel.h"
 #include "base/cleanup.h"
 #include "profile/profile.h"
+#include "symbol/uploads.h"
 
+struct build_turns;
 struct debuginfod;
 struct symbol_worker_options;
 struct symbolizer;
-struct uploads;
 /* Pointers are borrowed and must outlive the symbolizer. */
 struct symbolizer_options {
 	const char *cache_directory; /* NULL = memory only */
@@ -38,11 +42,25 @@ struct symbolizer_options {
 	unsigned workers; /* concurrent background builds; 0 = each resolve builds its tables itself, and waits */
 	const struct symbol_worker_options *worker; /* NULL = build in this process */
 	struct uploads *uploads;		    /* NULL = none */
+	struct uploads_scope scope;		    /* whose of them */
+	struct build_turns *turns;		    /* of the background builds of several symbolizers; NULL = of none */
 	struct debuginfod *debuginfod;		    /* NULL = none */
 };
 int symbolizer_new(const struct symbolizer_options *options, struct symbolizer **ret, struct error *err);
 struct symbolizer *symbolizer_free(struct symbolizer *symbolizer); /* cancels running builds */
 DEFINE_CLEANUP_POINTER(symbolizer_free, struct symbolizer);
+/* Other limits than those of the options. 0 = stays as it is. Tables on disk, and what is remembered, go soon. */
+struct symbolizer_limits {
+	size_t memory_max_bytes;
+	uint64_t cache_max_bytes;
+	size_t entries_max; /* binaries remembered */
+};
+void symbolizer_set_limits(struct symbolizer *symbolizer, const struct symbolizer_limits *limits);
+
+/* How many builds several symbolizers have at once, in the order in which they ask. */
+int build_turns_new(unsigned count, struct build_turns **ret, struct error *err);
+/* After the symbolizers. */
+struct build_turns *build_turns_free(struct build_turns *turns);
 
 /* ---- names ---- */
 
@@ -139,6 +157,7 @@ int symbolizer_list(struct symbolizer *symbolizer, const struct symbol_list_opti
 		    size_t *ret_count, size_t *ret_total, size_t ret_counts[SYMBOL_STATES], struct error *err);
 /* Looks again now, whatever the retry time. -ENOENT unknown. */
 int symbolizer_retry(struct symbolizer *symbolizer, const char *build_id, struct error *err);
+#define SYMBOL_ENTRIES_MAX 65536u /* binaries remembered, those without symbols included */
 struct symbolizer_stats {
 	uint64_t tables, table_bytes; /* mapped now */
 	uint64_t lookups, hits;	      /* of locations */

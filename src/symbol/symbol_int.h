@@ -17,7 +17,6 @@
 #define SYMBOL_MEMORY_DEFAULT	(512 * MIB)
 #define SYMBOL_CACHE_DEFAULT	(8 * GIB)
 #define SYMBOL_FILE_CACHE_BYTES (1 * GIB)
-#define SYMBOL_ENTRIES_MAX	65536u /* binaries remembered, those without symbols included */
 #define SYMBOL_RETRY_NS_DEFAULT (60ll * 1000000000)
 #define SYMBOL_RETRY_NS_MAX	(1800ll * 1000000000)
 #define SYMBOL_OFFERS_MAX	256u /* descriptors kept for builds that wait */
@@ -101,6 +100,8 @@ struct symbolizer {
 	bool no_host_files, own_files;
 	const struct symbol_worker_options *worker;
 	struct uploads *uploads;
+	struct uploads_scope scope;
+	struct build_turns *turns;
 	struct debuginfod *debuginfod;
 	const char *debug_directory; /* tests point these three elsewhere */
 	int64_t retry_interval_ns;
@@ -133,6 +134,8 @@ void entries_touch(struct symbolizer *s, struct symbol_entry *entry);
 void entries_set_header(struct symbol_entry *entry, const struct symbol_table_header *header);
 /* Takes over a reference of the caller's to the table (NULL = none), and evicts others if there are too many. */
 void entries_set_table(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared);
+/* Unmaps tables until memory suffices, but not that of `kept` (NULL = none). */
+void entries_unmap_excess(struct symbolizer *s, const struct symbol_entry *kept);
 void entries_drop_user(struct shared_table *shared); /* NULL allowed */
 void entries_enqueue(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue);
 struct symbol_entry *entries_dequeue(struct symbolizer *s);
@@ -159,6 +162,14 @@ void jobs_content_key(const char *build_id, const char *content, char ret[static
 bool jobs_wait(struct symbolizer *s, const char *const *keys, size_t count, const struct symbolizer_want *want);
 void jobs_release(struct symbolizer *s, struct shared_table *shared, uint64_t lookups, uint64_t hits);
 void jobs_count_ambiguous(struct symbolizer *s, uint64_t lookups);
+
+/* ---- turns.c ---- */
+
+/* Waits for a turn. False: `stop` was set first. turns NULL: at once. */
+bool build_turns_take(struct build_turns *turns, const atomic_bool *stop);
+void build_turns_give(struct build_turns *turns);
+/* Who waits looks at its `stop`. */
+void build_turns_wake(struct build_turns *turns);
 
 /* ---- contents.c: several binaries of one id ---- */
 
@@ -299,6 +310,8 @@ int cache_begin(struct symbolizer *s, const char *build_id, char ret_temporary[s
 		struct error *err);
 /* Gives it its name (keep) or removes it. Failures cost time later, nothing else. */
 void cache_end(struct symbolizer *s, const char *build_id, const char *temporary, uint64_t bytes, bool keep);
+/* Removes tables if there is more on the disk than is allowed. */
+void cache_trim(struct symbolizer *s);
 /* What is there: an entry for each table. At start. */
 void cache_scan(struct symbolizer *s);
 

@@ -37,6 +37,8 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	s->own_files = options->own_files;
 	s->worker = options->worker;
 	s->uploads = options->uploads;
+	s->scope = options->scope;
+	s->turns = options->turns;
 	s->debuginfod = options->debuginfod;
 	s->debug_directory = SYMBOL_DEBUG_DIRECTORY;
 	s->entries_max = SYMBOL_ENTRIES_MAX;
@@ -74,6 +76,16 @@ struct symbolizer *symbolizer_free(struct symbolizer *s)
 	mem_free(s->cache_directory);
 	file_cache_close(s->file_cache);
 	return mem_free(s);
+}
+
+void symbolizer_set_limits(struct symbolizer *s, const struct symbolizer_limits *limits)
+{
+	pthread_mutex_lock(&s->lock);
+	s->memory_max_bytes = limits->memory_max_bytes ? limits->memory_max_bytes : s->memory_max_bytes;
+	s->cache_max_bytes = limits->cache_max_bytes ? limits->cache_max_bytes : s->cache_max_bytes;
+	s->entries_max = limits->entries_max ? limits->entries_max : s->entries_max;
+	entries_unmap_excess(s, NULL);
+	pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- what arrives ---- */
@@ -218,7 +230,7 @@ bool symbolizer_wants(struct symbolizer *s, const char *build_id, const char *pa
 		wants = !later && (entry->state == SYMBOL_PARTIAL || entry->state == SYMBOL_MISSING);
 		pthread_mutex_unlock(&s->lock);
 	}
-	if (wants && s->uploads && uploads_has(s->uploads, build_id, UPLOAD_DEBUGINFO))
+	if (wants && s->uploads && uploads_has(s->uploads, &s->scope, build_id, UPLOAD_DEBUGINFO))
 		wants = false;
 	if (ret_later)
 		*ret_later = later;

@@ -726,7 +726,9 @@ static void test_vdso(void **state)
 
 /* ---- several files of one id ---- */
 
-static void upload_content(struct uploads *uploads, const char *tenant, const char *content, const struct test_elf *elf)
+static const char one_content[] = "11111111111111111111111111111111", two_content[] = "22222222222222222222222222222222";
+
+static void upload_content(struct uploads *uploads, const char *content, const struct test_elf *elf)
 {
 	struct buffer b;
 	struct upload_begin begin = {.build_id = TEST_ELF_BUILD_ID, .kind = UPLOAD_DEBUGINFO, .force = true};
@@ -734,17 +736,11 @@ static void upload_content(struct uploads *uploads, const char *tenant, const ch
 	uint64_t offset;
 	test_elf_build(elf, &b);
 	begin.size = b.len;
-	snprintf(begin.tenant, sizeof(begin.tenant), "%s", tenant);
 	snprintf(begin.content_key, sizeof(begin.content_key), "%s", content);
 	assert_int_equal(uploads_begin(uploads, &begin, id, &offset, NULL), 0);
 	assert_int_equal(uploads_write(uploads, id, 0, buffer_bytes(&b), &offset, NULL), 0);
 	assert_int_equal(uploads_finish(uploads, id, NULL), 0);
 	buffer_release(&b);
-}
-
-static void upload_as(struct uploads *uploads, const char *tenant, const struct test_elf *elf)
-{
-	upload_content(uploads, tenant, "", elf);
 }
 
 static struct symbolizer *new_symbolizer_with_uploads(struct fixture *f, struct uploads **ret)
@@ -773,13 +769,13 @@ static void test_ambiguous_ids(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		/* Both orders; then both the same. */
 		if (i == 0)
-			upload_as(uploads, "two", &second);
+			upload_content(uploads, two_content, &second);
 		if (i < 2)
-			upload_as(uploads, "one", &first);
+			upload_content(uploads, one_content, &first);
 		if (i == 1)
-			upload_as(uploads, "two", &second);
+			upload_content(uploads, two_content, &second);
 		if (i == 2)
-			upload_as(uploads, "two", &first);
+			upload_content(uploads, two_content, &first);
 		symbolizer_arrived(s, TEST_ELF_BUILD_ID);
 		struct profile *p;
 		assert_int_equal(profile_new(&p, NULL), 0);
@@ -807,8 +803,6 @@ static void test_ambiguous_ids(void **state)
 	symbolizer_free(s);
 }
 
-static const char one_content[] = "11111111111111111111111111111111", two_content[] = "22222222222222222222222222222222";
-
 /* What agents tell of: while the second is awaited nothing is said of the code, and then what both say. */
 static void test_contents_that_agents_tell_of(void **state)
 {
@@ -819,7 +813,7 @@ static void test_contents_that_agents_tell_of(void **state)
 	struct fixture *f = *state;
 	_cleanup_(uploads_closep) struct uploads *uploads = NULL;
 	struct symbolizer *s = new_symbolizer_with_uploads(f, &uploads);
-	upload_content(uploads, "", one_content, &(struct test_elf){.symbols = firsts, .symbol_count = 2});
+	upload_content(uploads, one_content, &(struct test_elf){.symbols = firsts, .symbol_count = 2});
 	struct symbolizer_coverage coverage;
 	struct profile *p = NULL;
 	for (unsigned step = 0; step < 5; step++) {
@@ -840,7 +834,7 @@ static void test_contents_that_agents_tell_of(void **state)
 		if (step == 2) /* it does not come */
 			entries_find(s, TEST_ELF_BUILD_ID)->contents[1].wanted_ns -= 3600 * NS_PER_S;
 		if (step == 3) {
-			upload_content(uploads, "", two_content, &(struct test_elf){.symbols = seconds, .symbol_count = 2});
+			upload_content(uploads, two_content, &(struct test_elf){.symbols = seconds, .symbol_count = 2});
 			symbolizer_arrived(s, TEST_ELF_BUILD_ID);
 		}
 		assert_int_equal(profile_new(&p, NULL), 0);
@@ -887,7 +881,7 @@ static void check_programs(struct fixture *f, bool is_one_old)
 	static const char *const names[][2] = {{"same", "first"}, {"same", "first"}, {"", ""}, {"", ""}, {"same", ""}};
 	_cleanup_(uploads_closep) struct uploads *uploads = NULL;
 	struct symbolizer *s = new_symbolizer_with_uploads(f, &uploads);
-	upload_content(uploads, "", one_content, &(struct test_elf){.symbols = firsts, .symbol_count = 2});
+	upload_content(uploads, one_content, &(struct test_elf){.symbols = firsts, .symbol_count = 2});
 	/* Once an older agent has told of one, and not what its code is. */
 	if (is_one_old)
 		symbolizer_note_content(s, TEST_ELF_BUILD_ID, "44444444444444444444444444444444", "");
@@ -903,7 +897,7 @@ static void check_programs(struct fixture *f, bool is_one_old)
 			s->uploads = uploads;
 		}
 		if (step == 4) {
-			upload_content(uploads, "", contents[2], &(struct test_elf){.symbols = seconds, .symbol_count = 1});
+			upload_content(uploads, contents[2], &(struct test_elf){.symbols = seconds, .symbol_count = 1});
 			symbolizer_arrived(s, TEST_ELF_BUILD_ID);
 		}
 		struct profile *p;
@@ -994,7 +988,7 @@ static void test_a_stripped_copy_that_comes_last(void **state)
 			bool is_stripped = i != order;
 			const char *content = is_stripped ? two_content : one_content;
 			symbolizer_note_content(s, TEST_ELF_BUILD_ID, content, "");
-			upload_content(uploads, "", content,
+			upload_content(uploads, content,
 				       &(struct test_elf){.symbols = symbols,
 							  .symbol_count = is_stripped ? 1 : 2,
 							  .stripped = is_stripped});

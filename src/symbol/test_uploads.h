@@ -23,6 +23,7 @@ static const struct test_symbol symbols[] = {{"main", 0, 16, STT_FUNC, STB_GLOBA
 
 struct arrivals {
 	char build_id[BUILD_ID_HEX_MAX];
+	char tenant[UPLOAD_TENANT_MAX + 1];
 	enum upload_kind kind;
 	unsigned count;
 };
@@ -33,10 +34,11 @@ struct fixture {
 	struct uploads *uploads;
 };
 
-static inline void on_arrival(void *context, const char *build_id, enum upload_kind kind)
+static inline void on_arrival(void *context, const char *tenant, const char *build_id, enum upload_kind kind)
 {
 	struct arrivals *arrivals = context;
 	snprintf(arrivals->build_id, sizeof(arrivals->build_id), "%s", build_id);
+	snprintf(arrivals->tenant, sizeof(arrivals->tenant), "%s", tenant);
 	arrivals->kind = kind;
 	arrivals->count++;
 }
@@ -108,16 +110,22 @@ static inline int send_all(struct uploads *uploads, const struct upload_begin *b
 	return r < 0 ? r : uploads_finish(uploads, id, NULL);
 }
 
-static inline void assert_stored(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct bytes file)
+static inline void assert_stored_for(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+				     enum upload_kind kind, struct bytes file)
 {
 	int fd = -1;
 	uint8_t *data = malloc(file.len + 1);
-	assert_true(uploads_has(uploads, build_id, kind));
-	assert_in_range(uploads_open_file(uploads, build_id, kind, &fd, NULL), 0, 1); /* 1: it is not its build-id */
+	assert_true(uploads_has(uploads, scope, build_id, kind));
+	assert_in_range(uploads_open_file(uploads, scope, build_id, kind, &fd, NULL), 0, 1); /* 1: it is not its build-id */
 	assert_int_equal(io_pread(fd, data, file.len + 1, 0, "test", NULL), file.len);
 	assert_memory_equal(data, file.data, file.len);
 	free(data);
 	io_close(fd);
+}
+
+static inline void assert_stored(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct bytes file)
+{
+	assert_stored_for(uploads, NULL, build_id, kind, file);
 }
 
 #endif

@@ -214,14 +214,14 @@ static struct upload *find_open(struct uploads *uploads, const char *id)
 	return NULL;
 }
 
-/* tenant NULL: anybody's; content_key NULL: of any. */
+/* content_key NULL: of any. */
 static struct upload *find_open_file(struct uploads *uploads, const char *tenant, const char *build_id, enum upload_kind kind,
 				     const char *content_key)
 {
 	for (size_t i = 0; i < uploads->options.open_max; i++) {
 		struct upload *upload = &uploads->open[i];
 		if (upload->used && upload->begin.kind == kind && strcmp(upload->begin.build_id, build_id) == 0 &&
-		    (!tenant || strcmp(upload->begin.tenant, tenant) == 0) &&
+		    strcmp(upload->begin.tenant, tenant) == 0 &&
 		    (!content_key || strcmp(upload->begin.content_key, content_key) == 0))
 			return upload;
 	}
@@ -380,10 +380,21 @@ static uint64_t promised_bytes(const struct uploads *uploads, int64_t now_ns)
 	return bytes;
 }
 
+static size_t count_open(const struct uploads *uploads, const char *tenant)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < uploads->options.open_max; i++)
+		count += uploads->open[i].used && strcmp(uploads->open[i].begin.tenant, tenant) == 0;
+	return count;
+}
+
 /* The place is taken, and busy, while its note is written without the lock. */
 static int begin_new(struct uploads *uploads, const struct upload_begin *begin, int64_t now_ns, struct upload **ret,
 		     struct error *err)
 {
+	size_t own_max = uploads->options.tenant_open_max;
+	if (own_max && count_open(uploads, begin->tenant) >= own_max)
+		return error_set(err, -EAGAIN, "%zu uploads of the tenant are in progress already; try again later", own_max);
 	struct upload *upload = free_place(uploads, now_ns);
 	if (!upload)
 		return error_set(err, -EAGAIN, "%zu uploads are in progress already; try again later",
@@ -704,7 +715,7 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 
 int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 {
-	char build_id[BUILD_ID_HEX_MAX] = "";
+	char build_id[BUILD_ID_HEX_MAX] = "", tenant[UPLOAD_TENANT_MAX + 1] = "";
 	struct file_ids ids = {0};
 	enum upload_kind kind = 0;
 	bool there = false;
@@ -712,6 +723,7 @@ int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 	struct upload *upload = find_open(uploads, id);
 	if (upload) {
 		snprintf(build_id, sizeof(build_id), "%s", upload->begin.build_id);
+		snprintf(tenant, sizeof(tenant), "%s", upload->begin.tenant);
 		kind = upload->begin.kind;
 	}
 	int r = upload ? finish_locked(uploads, upload, &there, &ids, err) : unknown_id(err);
@@ -720,8 +732,8 @@ int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 		return r;
 	for (unsigned i = 0; i < FILE_ID_TYPES; i++)
 		if (ids.ids[i][0] && strcmp(ids.ids[i], build_id) != 0)
-			uploads->options.on_arrival(uploads->options.context, ids.ids[i], kind);
-	uploads->options.on_arrival(uploads->options.context, build_id, kind);
+			uploads->options.on_arrival(uploads->options.context, tenant, ids.ids[i], kind);
+	uploads->options.on_arrival(uploads->options.context, tenant, build_id, kind);
 	return r;
 }
 
@@ -750,29 +762,31 @@ int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *re
 
 /* ---- what is there ---- */
 
-bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+bool uploads_has(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind)
 {
 	pthread_mutex_lock(&uploads->lock);
-	bool has = uploads_find(uploads, build_id, kind);
+	bool has = uploads_find(uploads, scope, build_id, kind);
 	pthread_mutex_unlock(&uploads->lock);
 	return has;
 }
 
-bool uploads_has_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
+bool uploads_has_content(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+			 enum upload_kind kind, const char *content_key)
 {
 	pthread_mutex_lock(&uploads->lock);
-	bool has = kind < UPLOAD_KINDS && uploads_file_find_content(uploads, NULL, build_id, kind, content_key);
+	const struct upload_file *file = uploads_find(uploads, scope, build_id, kind);
+	bool has = file && uploads_file_find_content(uploads, file->tenant, build_id, kind, content_key);
 	pthread_mutex_unlock(&uploads->lock);
 	return has;
 }
 
 /* Its path, for somebody who is going to use it. */
-static int use_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, char path[static PATH_MAX],
-		    bool *ret_is_build_id, struct error *err)
+static int use_file(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind,
+		    char path[static PATH_MAX], bool *ret_is_build_id, struct error *err)
 {
 	int r;
 	pthread_mutex_lock(&uploads->lock);
-	struct upload_file *file = uploads_find(uploads, build_id, kind);
+	struct upload_file *file = uploads_find(uploads, scope, build_id, kind);
 	if (file) {
 		*ret_is_build_id = uploads_file_has_build_id(file, build_id);
 		r = uploads_file_path(uploads, file, path, err);
@@ -785,14 +799,15 @@ static int use_file(struct uploads *uploads, const char *build_id, enum upload_k
 	return r;
 }
 
-int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err)
+int uploads_open_file(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind,
+		      int *ret_fd, struct error *err)
 {
 	char path[PATH_MAX];
 	bool is_build_id = false;
-	int r = use_file(uploads, build_id, kind, path, &is_build_id, err);
+	int r = use_file(uploads, scope, build_id, kind, path, &is_build_id, err);
 	int fd = r < 0 ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
 	if (!r && fd == -ENOENT)
-		uploads_file_forget_lost(uploads, build_id, kind);
+		uploads_file_forget_lost(uploads, scope, build_id, kind);
 	if (fd < 0)
 		return fd;
 	futimens(fd, NULL); /* it only orders; what cannot be set is ordered by its arrival */
@@ -800,11 +815,12 @@ int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload
 	return !is_build_id;
 }
 
-bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash)
+bool uploads_has_same(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind,
+		      const char *hash)
 {
 	char path[PATH_MAX], known[sizeof(((struct upload_begin *)0)->hash)];
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload_file *file = uploads_find(uploads, build_id, kind);
+	const struct upload_file *file = uploads_find(uploads, scope, build_id, kind);
 	bool there = file && uploads_file_path(uploads, file, path, NULL) == 0;
 	pthread_mutex_unlock(&uploads->lock);
 	ssize_t len = there && *hash ? lgetxattr(path, UPLOADS_HASH_ATTRIBUTE, known, sizeof(known)) : -1;
@@ -812,30 +828,49 @@ bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload
 }
 
 /* 0 nobody, 1 somebody who is at it, 2 somebody who has stopped. */
-static int who_sends(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
+static int who_sends(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind,
+		     const char *content_key)
 {
 	int64_t now_ns = time_now_ns();
+	const struct upload *upload = NULL;
+	const char *tenant;
+	size_t at = 0;
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload *upload = find_open_file(uploads, NULL, build_id, kind, content_key);
+	while (!upload && (tenant = uploads_scope_next(scope, &at)))
+		upload = find_open_file(uploads, tenant, build_id, kind, content_key);
 	int who = !upload ? 0 : is_active(upload, uploads->options.lease_ns, now_ns) ? 1 : 2;
 	pthread_mutex_unlock(&uploads->lock);
 	return who;
 }
 
-bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
+bool uploads_is_coming(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind,
+		       const char *content_key)
 {
-	return who_sends(uploads, build_id, kind, content_key) == 1;
+	return who_sends(uploads, scope, build_id, kind, content_key) == 1;
 }
 
-bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+bool uploads_is_stale(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind)
 {
-	return who_sends(uploads, build_id, kind, NULL) == 2;
+	return who_sends(uploads, scope, build_id, kind, NULL) == 2;
 }
 
 void uploads_get_stats(struct uploads *uploads, struct uploads_stats *ret)
 {
 	pthread_mutex_lock(&uploads->lock);
 	*ret = uploads->stats;
+	pthread_mutex_unlock(&uploads->lock);
+}
+
+void uploads_get_tenant_stats(struct uploads *uploads, const char *tenant, struct uploads_stats *ret)
+{
+	*ret = (struct uploads_stats){0};
+	pthread_mutex_lock(&uploads->lock);
+	for (const struct upload_file *file = uploads->newest; file; file = file->older) {
+		bool is_of = strcmp(file->tenant, tenant) == 0;
+		ret->files += is_of;
+		ret->bytes += is_of ? file->size : 0;
+	}
+	ret->open = count_open(uploads, tenant);
 	pthread_mutex_unlock(&uploads->lock);
 }
 

@@ -32,7 +32,7 @@ static struct upload_begin begin_content(const char *content_key, const struct b
 static size_t count_contents(struct fixture *fixture)
 {
 	char contents[8][UPLOAD_CONTENT_HEX];
-	return uploads_list_contents(fixture->uploads, TEST_ELF_BUILD_ID, contents, 8);
+	return uploads_list_contents(fixture->uploads, NULL, TEST_ELF_BUILD_ID, contents, 8);
 }
 
 /* Several binaries of one id: each has its file, also after a restart. */
@@ -44,7 +44,7 @@ static void test_contents_of_one_id(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		make_program(&files[i], i == 0 ? "one" : "two");
 		struct upload_begin begin = begin_content(keys[i], &files[i]);
-		assert_false(uploads_has_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[i]));
+		assert_false(uploads_has_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[i]));
 		assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&files[i])), 0);
 		assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&files[i])), -EEXIST);
 	}
@@ -52,10 +52,10 @@ static void test_contents_of_one_id(void **state)
 		uploads_get_stats(fixture->uploads, &stats);
 		assert_int_equal(stats.files, 2);
 		assert_int_equal(count_contents(fixture), 2);
-		assert_true(uploads_has_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[0]));
-		assert_true(uploads_has_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[1]));
-		assert_false(uploads_has_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[2]));
-		assert_false(uploads_has_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE, keys[0]));
+		assert_true(uploads_has_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[0]));
+		assert_true(uploads_has_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[1]));
+		assert_false(uploads_has_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[2]));
+		assert_false(uploads_has_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE, keys[0]));
 		reopen(fixture, NULL);
 	}
 	/* The same file of a third binary, such as one that differs in its data only, is no other content. */
@@ -87,7 +87,7 @@ static void test_uploads_without_content(void **state)
 	begin.force = true;
 	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&files[1])), 0);
 	assert_int_equal(count_contents(fixture), 1);
-	assert_false(uploads_has_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[0]));
+	assert_false(uploads_has_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[0]));
 	/* The same file once more, by somebody who knows: it is known now. */
 	begin = begin_content(keys[1], &files[1]);
 	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&files[1])), 0);
@@ -125,8 +125,8 @@ static void test_contents_are_limited(void **state)
 		else
 			assert_int_equal(uploads_begin(fixture->uploads, &begin, id[i], &offset, NULL), 0);
 	}
-	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[2]));
-	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[0]));
+	assert_true(uploads_is_coming(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[2]));
+	assert_false(uploads_is_coming(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[0]));
 	struct upload_begin begin = begin_content(keys[4], &fixture->elf);
 	struct error err = {0};
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, fifth, &offset, &err), -EDQUOT);
@@ -181,7 +181,7 @@ static void test_contents_are_resumed(void **state)
 					       (struct bytes){file.data + offset, file.len - offset}, &offset, NULL),
 				 0);
 		assert_int_equal(uploads_finish(fixture->uploads, ids[i], NULL), 0);
-		assert_true(uploads_has_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[i]));
+		assert_true(uploads_has_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, keys[i]));
 	}
 }
 
@@ -196,7 +196,7 @@ static void test_version_2_goes_on(void **state)
 	snprintf(command, sizeof(command), "cp -r tests/symbol/golden/uploads_v2 %s", fixture->directory);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(try_open(fixture, NULL), 0);
-	assert_true(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_true(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	for (size_t start = 0; start < 2; start++) {
 		uploads_get_stats(fixture->uploads, &stats);
 		assert_int_equal(stats.files, 1);

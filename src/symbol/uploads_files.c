@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/map.h"
 #include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -94,6 +95,7 @@ struct upload_file *uploads_file_new(const struct upload_place *place, uint64_t 
 	snprintf(file->content, sizeof(file->content), "%s", place->content);
 	snprintf(file->content_key, sizeof(file->content_key), "%s", place->content_key);
 	memcpy(file->tenant, place->tenant, tenant_len);
+	file->tenant_hash = hash64(place->tenant, tenant_len);
 	file->kind = (uint8_t)place->kind;
 	file->id_type = (uint8_t)place->id_type;
 	file->size = size;
@@ -170,36 +172,43 @@ void uploads_file_add(struct uploads *uploads, struct upload_file *file, bool ar
 	uploads->stats.bytes += file->size;
 }
 
-/* What is found by an id: all that was announced by it; if there is none, all that carries it. file NULL: the first. */
+/* What is found by an id of one tenant: all that was announced by it; if there is none, all that carries it. The first is that
+ * of uploads_find(). */
 static const struct upload_file *next_found(struct uploads *uploads, const char *build_id, enum upload_kind kind,
 					    const struct upload_file *file)
 {
-	bool is_announced = file && strcmp(file->build_id, build_id) == 0;
-	if (file && !is_announced)
-		return uploads_alias_find(uploads, build_id, kind, file);
-	const struct upload_file *next = file ? file->next : *bucket_of(uploads, build_id, kind);
-	while (next && !is_of(next, NULL, build_id, kind))
+	const char *tenant = file->tenant;
+	if (strcmp(file->build_id, build_id) != 0) {
+		while ((file = uploads_alias_find(uploads, build_id, kind, file)))
+			if (strcmp(file->tenant, tenant) == 0)
+				break;
+		return file;
+	}
+	const struct upload_file *next = file->next;
+	while (next && !is_of(next, tenant, build_id, kind))
 		next = next->next;
-	return next || is_announced ? next : uploads_alias_find(uploads, build_id, kind, NULL);
+	return next;
 }
 
-bool uploads_has_other_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
+bool uploads_has_other_content(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+			       enum upload_kind kind, const char *content_key)
 {
 	bool has = false;
-	const struct upload_file *file = NULL;
 	pthread_mutex_lock(&uploads->lock);
-	while (!has && (file = next_found(uploads, build_id, kind, file)))
+	const struct upload_file *file = uploads_find(uploads, scope, build_id, kind);
+	for (; file && !has; file = next_found(uploads, build_id, kind, file))
 		has = file->content_key[0] && strcmp(file->content_key, content_key) != 0;
 	pthread_mutex_unlock(&uploads->lock);
 	return has;
 }
 
-size_t uploads_list_contents(struct uploads *uploads, const char *build_id, char (*ret)[UPLOAD_CONTENT_HEX], size_t max)
+size_t uploads_list_contents(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+			     char (*ret)[UPLOAD_CONTENT_HEX], size_t max)
 {
 	size_t count = 0;
-	const struct upload_file *file = NULL;
 	pthread_mutex_lock(&uploads->lock);
-	while ((file = next_found(uploads, build_id, UPLOAD_DEBUGINFO, file))) {
+	const struct upload_file *file = uploads_find(uploads, scope, build_id, UPLOAD_DEBUGINFO);
+	for (; file; file = next_found(uploads, build_id, UPLOAD_DEBUGINFO, file)) {
 		bool is_new = true;
 		for (size_t i = 0; is_new && i < count && i < max; i++)
 			is_new = strcmp(ret[i], file->content) != 0;
@@ -211,12 +220,13 @@ size_t uploads_list_contents(struct uploads *uploads, const char *build_id, char
 	return count;
 }
 
-int uploads_open_content(struct uploads *uploads, const char *build_id, const char *content, int *ret_fd, struct error *err)
+int uploads_open_content(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, const char *content,
+			 int *ret_fd, struct error *err)
 {
 	char path[PATH_MAX];
 	bool is_build_id = false;
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload_file *file = next_found(uploads, build_id, UPLOAD_DEBUGINFO, NULL);
+	const struct upload_file *file = uploads_find(uploads, scope, build_id, UPLOAD_DEBUGINFO);
 	while (file && strcmp(file->content, content) != 0)
 		file = next_found(uploads, build_id, UPLOAD_DEBUGINFO, file);
 	if (file)
@@ -234,11 +244,11 @@ int uploads_open_content(struct uploads *uploads, const char *build_id, const ch
 /* ---- room ---- */
 
 /* The path of the file that there is; 0 if there is none, else positive. */
-static int find_path(struct uploads *uploads, const char *build_id, enum upload_kind kind, char out[static PATH_MAX],
-		     struct error *err)
+static int find_path(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id, enum upload_kind kind,
+		     char out[static PATH_MAX], struct error *err)
 {
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload_file *file = uploads_find(uploads, build_id, kind);
+	const struct upload_file *file = uploads_find(uploads, scope, build_id, kind);
 	int r = file ? uploads_file_path(uploads, file, out, err) : 0;
 	pthread_mutex_unlock(&uploads->lock);
 	return r < 0 ? r : file != NULL;
@@ -284,18 +294,42 @@ void uploads_file_remove_others(struct uploads *uploads, const struct upload_fil
 	pthread_mutex_unlock(&uploads->lock);
 }
 
-void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+void uploads_file_forget_lost(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+			      enum upload_kind kind)
 {
 	char path[PATH_MAX];
 	struct stat info;
 	pthread_mutex_lock(&uploads->place_lock);
-	bool lost = find_path(uploads, build_id, kind, path, NULL) > 0 && lstat(path, &info) < 0 && errno == ENOENT;
+	bool lost = find_path(uploads, scope, build_id, kind, path, NULL) > 0 && lstat(path, &info) < 0 && errno == ENOENT;
 	pthread_mutex_lock(&uploads->lock);
-	struct upload_file *file = lost ? uploads_find(uploads, build_id, kind) : NULL;
+	struct upload_file *file = lost ? uploads_find(uploads, scope, build_id, kind) : NULL;
 	if (file)
 		forget(uploads, file);
 	pthread_mutex_unlock(&uploads->lock);
 	pthread_mutex_unlock(&uploads->place_lock);
+}
+
+/* The lock is held: the least recently used file of the tenant that has most bytes, or, if there are too many files, most
+ * files. Without memory for the sums, of all. */
+static struct upload_file *find_first_to_go(struct uploads *uploads, bool by_count)
+{
+	_cleanup_(map64_release) struct map64 sums = {0};
+	uint64_t most = 0, largest = 0, sum;
+	for (const struct upload_file *file = uploads->newest; file; file = file->older) {
+		if (!map64_get(&sums, file->tenant_hash, &sum))
+			sum = 0;
+		sum += by_count ? 1 : file->size;
+		if (map64_put(&sums, file->tenant_hash, sum) < 0)
+			return uploads->oldest;
+		if (sum > most) {
+			most = sum;
+			largest = file->tenant_hash;
+		}
+	}
+	struct upload_file *file = uploads->oldest;
+	while (file && most && file->tenant_hash != largest)
+		file = file->newer;
+	return file;
 }
 
 /* 0: nothing has to go; 1: what has to go first, which is there as long as place_lock is held. */
@@ -303,9 +337,9 @@ static int next_to_go(struct uploads *uploads, struct upload_file **ret, struct 
 {
 	char size[TEXT_NUMBER_MAX];
 	pthread_mutex_lock(&uploads->lock);
-	bool full = uploads->stats.bytes + uploads->part_bytes > uploads->options.bytes_max ||
-		    uploads->stats.files >= UPLOADS_FILES_MAX;
-	*ret = uploads->oldest;
+	bool are_many = uploads->stats.files >= UPLOADS_FILES_MAX;
+	bool full = uploads->stats.bytes + uploads->part_bytes > uploads->options.bytes_max || are_many;
+	*ret = full ? find_first_to_go(uploads, are_many) : NULL;
 	pthread_mutex_unlock(&uploads->lock);
 	if (!full || *ret)
 		return full;

@@ -66,12 +66,40 @@ bool uploads_file_has_build_id(const struct upload_file *file, const char *id)
 	return alias && alias->id_type == FILE_ID_GNU;
 }
 
-struct upload_file *uploads_find(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+const char *uploads_scope_next(const struct uploads_scope *scope, size_t *at)
 {
+	if (!scope || scope->count == 0)
+		return (*at)++ ? NULL : "";
+	return *at < scope->count ? scope->tenants[(*at)++] : NULL;
+}
+
+static struct upload_file *find_of_tenant(struct uploads *uploads, const char *tenant, const char *build_id,
+					  enum upload_kind kind)
+{
+	struct upload_file *file = uploads_file_find(uploads, tenant, build_id, kind);
+	if (file)
+		return file;
+	while ((file = uploads_alias_find(uploads, build_id, kind, file)))
+		if (strcmp(file->tenant, tenant) == 0)
+			break;
+	return file;
+}
+
+struct upload_file *uploads_find(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+				 enum upload_kind kind)
+{
+	struct upload_file *file = NULL;
+	const char *tenant;
+	size_t at = 0;
 	if (kind >= UPLOAD_KINDS)
 		return NULL;
-	struct upload_file *file = uploads_file_find(uploads, NULL, build_id, kind);
-	return file ? file : uploads_alias_find(uploads, build_id, kind, NULL);
+	while (!file && (tenant = uploads_scope_next(scope, &at))) {
+		file = find_of_tenant(uploads, tenant, build_id, kind);
+		/* Names are taken from a program first. */
+		if (!file && kind == UPLOAD_EXECUTABLE && find_of_tenant(uploads, tenant, build_id, UPLOAD_DEBUGINFO))
+			break;
+	}
+	return file;
 }
 
 static void add_to_index(struct uploads *uploads, struct upload_alias *alias)

@@ -36,7 +36,8 @@ struct upload_file {
 	uint8_t kind;	 /* enum upload_kind */
 	uint8_t id_type; /* enum file_id_type */
 	uint64_t size;
-	int64_t used_ns;	      /* since 1970; of its mtime when it was found at start */
+	int64_t used_ns; /* since 1970; of its mtime when it was found at start */
+	uint64_t tenant_hash;
 	struct upload_alias *aliases; /* owned */
 	struct upload_file *next, *older, *newer;
 	char tenant[];
@@ -100,8 +101,10 @@ int uploads_file_remove(struct uploads *uploads, struct upload_file *file, struc
 /* place_lock is held. Removes from the disk what `file`, which is in its place but not in the index yet, replaces. */
 void uploads_file_remove_others(struct uploads *uploads, const struct upload_file *file, bool arrives);
 /* Somebody else has removed the file from the directory: forgets it, if that is so. */
-void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enum upload_kind kind);
-/* Removes the least recently used ones until the others, and what has arrived, fit. -ENOSPC when they cannot. */
+void uploads_file_forget_lost(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+			      enum upload_kind kind);
+/* Removes files until the others, and what has arrived, fit: of the tenant that has most, the least recently used one, so that
+ * nobody pushes out what others have by sending much. -ENOSPC when they cannot. */
 int uploads_make_room(struct uploads *uploads, struct error *err);
 
 /* ---- uploads_ids.c ---- */
@@ -110,7 +113,10 @@ int uploads_make_room(struct uploads *uploads, struct error *err);
 struct upload_file *uploads_alias_find(struct uploads *uploads, const char *build_id, enum upload_kind kind,
 				       const struct upload_file *after);
 /* The lock is held: what is found by the id; what was announced by it goes before what carries it. */
-struct upload_file *uploads_find(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+struct upload_file *uploads_find(struct uploads *uploads, const struct uploads_scope *scope, const char *build_id,
+				 enum upload_kind kind);
+/* The next tenant of a scope, from *at on, which is 0 at first; NULL = there are no more. */
+const char *uploads_scope_next(const struct uploads_scope *scope, size_t *at);
 /* Is an id that a file is found by its build-id, and no hash or Go build-id? */
 bool uploads_file_has_build_id(const struct upload_file *file, const char *id);
 /* The lock is held: those of a file that comes into the index, or goes. */

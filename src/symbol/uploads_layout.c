@@ -5,7 +5,8 @@
  *   DIRECTORY/layout                                      "2\n"
  *   DIRECTORY/files/TENANT/TYPE/xx/yyyy/CONTENT[-KEY].KIND
  *
- *   TENANT    whose upload it is; "@all" for those of no tenant (no tenant's name begins with @)
+ *   TENANT    whose upload it is; "@all" for those of the tenant without a name (no tenant's name begins with @). The name of
+ *             that directory is from when uploads of all tenants were found by all
  *   TYPE      of the id: gnu, hash, go (elf/file_ids.h)
  *   xx/yyyy   the first byte of the id, in hex, and the others
  *   CONTENT   the first 16 bytes of the file's SHA-256 in hex, so that two files under one id are distinguished without reading

@@ -165,12 +165,12 @@ static void test_a_file_arrives(void **state)
 	struct bytes file = buffer_bytes(&fixture->elf);
 	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len);
 	set_hash(&begin, file);
-	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
 	assert_int_equal(fixture->arrivals.count, 2); /* also by the hash of the program */
 	assert_string_equal(fixture->arrivals.build_id, TEST_ELF_BUILD_ID);
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
-	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
+	assert_false(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
 	assert_int_equal(send_all(fixture->uploads, &begin, file), -EEXIST);
 	begin.force = true;
 	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
@@ -187,7 +187,7 @@ static void test_a_file_arrives(void **state)
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
 	assert_int_equal(remove_file_of(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
 	int fd;
-	assert_int_equal(uploads_open_file(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, &fd, NULL), -ENOENT);
+	assert_int_equal(uploads_open_file(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, &fd, NULL), -ENOENT);
 }
 
 static void test_what_is_announced_is_checked(void **state)
@@ -281,7 +281,7 @@ static void test_ids_that_are_no_build_ids(void **state)
 
 static bool opens(struct uploads *uploads, const char *id, bool is_build_id)
 {
-	int fd = -1, r = uploads_open_file(uploads, id, UPLOAD_DEBUGINFO, &fd, NULL);
+	int fd = -1, r = uploads_open_file(uploads, NULL, id, UPLOAD_DEBUGINFO, &fd, NULL);
 	if (r < 0)
 		return false;
 	io_close(fd);
@@ -315,10 +315,10 @@ static void test_ids_that_a_file_carries(void **state)
 		assert_true(opens(fixture->uploads, TEST_ELF_BUILD_ID, true));
 		assert_true(opens(fixture->uploads, hash, false));
 		assert_false(opens(fixture->uploads, OTHER_BUILD_ID, true));
-		assert_true(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
-		assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
-		assert_int_equal(uploads_list_contents(fixture->uploads, TEST_ELF_BUILD_ID, contents, 4), 1);
-		assert_int_equal(uploads_open_content(fixture->uploads, TEST_ELF_BUILD_ID, contents[0], &fd, NULL), 0);
+		assert_true(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
+		assert_int_equal(uploads_list_contents(fixture->uploads, NULL, TEST_ELF_BUILD_ID, contents, 4), 1);
+		assert_int_equal(uploads_open_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, contents[0], &fd, NULL), 0);
 		io_close(fd);
 		assert_int_equal(count_links(fixture), 2);
 		reopen(fixture, NULL);
@@ -329,16 +329,16 @@ static void test_ids_that_a_file_carries(void **state)
 	begin = begin_of(TEST_ELF_BUILD_ID, other.len);
 	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&other)), 0);
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, buffer_bytes(&other));
-	assert_int_equal(uploads_list_contents(fixture->uploads, TEST_ELF_BUILD_ID, contents, 4), 1);
+	assert_int_equal(uploads_list_contents(fixture->uploads, NULL, TEST_ELF_BUILD_ID, contents, 4), 1);
 	assert_int_equal(remove_file_of(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
 	buffer_release(&other);
 	/* All ids go with the file. */
 	assert_int_equal(remove_file_of(fixture->uploads, announced, NULL), 0);
 	for (unsigned start = 0; start < 2; start++) {
-		assert_false(uploads_has(fixture->uploads, announced, UPLOAD_DEBUGINFO));
-		assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
-		assert_false(uploads_has(fixture->uploads, hash, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, NULL, announced, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, NULL, hash, UPLOAD_DEBUGINFO));
 		assert_int_equal(count_links(fixture), 0);
 		reopen(fixture, NULL);
 	}
@@ -386,8 +386,8 @@ static void test_an_id_of_two_types(void **state)
 	snprintf(path, sizeof(path), "cp -a %s/files/@all/gnu %s/files/@all/go", fixture->directory, fixture->directory);
 	assert_int_equal(system(path), 0);
 	reopen(fixture, NULL);
-	assert_int_equal(uploads_list_contents(fixture->uploads, TEST_ELF_BUILD_ID, contents, 4), 1);
-	assert_false(uploads_has_other_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, ""));
+	assert_int_equal(uploads_list_contents(fixture->uploads, NULL, TEST_ELF_BUILD_ID, contents, 4), 1);
+	assert_false(uploads_has_other_content(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, ""));
 }
 
 /* The same file announced by two of its ids: each of them carries the other's, whichever goes first. */
@@ -441,7 +441,7 @@ static void test_links_that_lead_nowhere(void **state)
 		unlink(path);
 		assert_int_equal(symlink(targets[i], path), 0);
 		reopen(fixture, NULL);
-		assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 		assert_int_equal(count_links(fixture), i >= 2); /* what somebody else has put there is left alone */
 	}
 }
@@ -462,7 +462,7 @@ static void test_other_kinds(void **state)
 	assert_int_equal(send_all(fixture->uploads, &begin, bytes_of_string(list)), -EBADMSG);
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_KALLSYMS, bytes_of_string(list));
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_SOURCES, bytes_of_string(packed));
-	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	struct uploads_stats stats;
 	uploads_get_stats(fixture->uploads, &stats);
 	assert_int_equal(stats.files, 2);
@@ -482,13 +482,13 @@ static void test_two_at_once(void **state)
 	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len), different = begin;
 	snprintf(begin.hash, sizeof(begin.hash), "aa");
 	snprintf(different.hash, sizeof(different.hash), "bb");
-	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
+	assert_false(uploads_is_coming(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
 	assert_int_equal(offset, 0);
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), -EBUSY);
 	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), -EBUSY);
-	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
-	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE, NULL));
+	assert_true(uploads_is_coming(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
+	assert_false(uploads_is_coming(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE, NULL));
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), 0);
 	assert_int_equal(offset, 1000);
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), -ERANGE);
@@ -496,7 +496,7 @@ static void test_two_at_once(void **state)
 	/* It stops for a while: still its own. */
 	let_pass(fixture->uploads, 12 * NS_PER_S);
 	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), -EBUSY);
-	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
+	assert_true(uploads_is_coming(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
 	assert_string_equal(second, id);
 	/* It stops: the same file goes on where it was, another one begins anew. */
@@ -505,10 +505,10 @@ static void test_two_at_once(void **state)
 	assert_int_equal(offset, 1000);
 	assert_string_equal(got.hash, "aa");
 	assert_int_equal(uploads_get(fixture->uploads, "other", &got, &offset, NULL), -ENOENT);
-	assert_false(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_is_stale(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	let_pass(fixture->uploads, 2 * LEASE_NS);
-	assert_true(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
-	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
+	assert_true(uploads_is_stale(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_is_coming(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
 	assert_string_equal(second, id);
 	assert_int_equal(offset, 1000);
@@ -526,10 +526,10 @@ static void test_two_at_once(void **state)
 	char path[PATH_MAX];
 	path_of(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, path);
 	if (setxattr(path, "user.wick.test", "", 0, 0) == 0) /* elsewhere it is not known */
-		assert_true(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "aa"));
-	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "a"));
-	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, ""));
-	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "bb"));
+		assert_true(uploads_has_same(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "aa"));
+	assert_false(uploads_has_same(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "a"));
+	assert_false(uploads_has_same(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, ""));
+	assert_false(uploads_has_same(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "bb"));
 }
 
 static void test_too_many_at_once(void **state)
@@ -586,7 +586,7 @@ static void test_goes_on_after_a_restart(void **state)
 			uploads_write(fixture->uploads, id, offset, (struct bytes){file.data + offset, MIB}, &offset, NULL), 0);
 	/* A crash: from the last sync on. */
 	crash(fixture, &after);
-	assert_false(uploads_is_coming(after.uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
+	assert_false(uploads_is_coming(after.uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(after.uploads, &begin, again, &offset, NULL), 0);
 	assert_string_equal(again, id);
 	assert_int_equal(offset, 8 * MIB);
@@ -696,16 +696,16 @@ static void test_the_least_recently_used_go_first(void **state)
 		assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
 		time_sleep_ns(5 * NS_PER_MS);
 		if (i == 2) { /* the first was used since, also after a restart */
-			assert_int_equal(uploads_open_file(fixture->uploads, "aaaa", UPLOAD_KALLSYMS, &fd, NULL), 0);
+			assert_int_equal(uploads_open_file(fixture->uploads, NULL, "aaaa", UPLOAD_KALLSYMS, &fd, NULL), 0);
 			close(fd);
 			time_sleep_ns(5 * NS_PER_MS);
 			reopen(fixture, &options);
 		}
 	}
-	assert_true(uploads_has(fixture->uploads, "aaaa", UPLOAD_KALLSYMS));
-	assert_false(uploads_has(fixture->uploads, "bbbb", UPLOAD_KALLSYMS));
-	assert_false(uploads_has(fixture->uploads, "cccc", UPLOAD_KALLSYMS));
-	assert_true(uploads_has(fixture->uploads, "eeee", UPLOAD_KALLSYMS));
+	assert_true(uploads_has(fixture->uploads, NULL, "aaaa", UPLOAD_KALLSYMS));
+	assert_false(uploads_has(fixture->uploads, NULL, "bbbb", UPLOAD_KALLSYMS));
+	assert_false(uploads_has(fixture->uploads, NULL, "cccc", UPLOAD_KALLSYMS));
+	assert_true(uploads_has(fixture->uploads, NULL, "eeee", UPLOAD_KALLSYMS));
 	struct uploads_stats stats;
 	uploads_get_stats(fixture->uploads, &stats);
 	assert_int_equal(stats.files, 3);
@@ -716,14 +716,14 @@ static void test_the_least_recently_used_go_first(void **state)
 	reopen(fixture, &options);
 	uploads_get_stats(fixture->uploads, &stats);
 	assert_int_equal(stats.files, 1);
-	assert_true(uploads_has(fixture->uploads, "eeee", UPLOAD_KALLSYMS));
+	assert_true(uploads_has(fixture->uploads, NULL, "eeee", UPLOAD_KALLSYMS));
 	/* Announcing alone removes nothing. */
 	struct upload_begin begin = begin_of("ffff", 400);
 	begin.kind = UPLOAD_KALLSYMS;
 	char id[UPLOAD_ID_MAX];
 	uint64_t offset;
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
-	assert_true(uploads_has(fixture->uploads, "eeee", UPLOAD_KALLSYMS));
+	assert_true(uploads_has(fixture->uploads, NULL, "eeee", UPLOAD_KALLSYMS));
 }
 
 static struct bytes kallsyms_file(char list[static 400])
@@ -751,7 +751,7 @@ static void test_nobody_waits_for_the_disk(void **state)
 		assert_int_equal(send_all(uploads, &begin, file), 0);
 	}
 	assert_int_equal(uploads->stats.evicted, 1);
-	assert_int_equal(uploads_open_file(uploads, "dddd", UPLOAD_KALLSYMS, &fd, NULL), 0);
+	assert_int_equal(uploads_open_file(uploads, NULL, "dddd", UPLOAD_KALLSYMS, &fd, NULL), 0);
 	close(fd);
 	assert_int_equal(remove_file_of(uploads, "dddd", NULL), 0);
 	/* Given up by their sender, for another of the same name, for lack of a place, and for their contents. */
@@ -772,8 +772,8 @@ static void test_nobody_waits_for_the_disk(void **state)
 	char path[PATH_MAX];
 	path_of(uploads, "cccc", UPLOAD_KALLSYMS, path);
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(uploads_open_file(uploads, "cccc", UPLOAD_KALLSYMS, &fd, NULL), -ENOENT);
-	assert_false(uploads_has(uploads, "cccc", UPLOAD_KALLSYMS));
+	assert_int_equal(uploads_open_file(uploads, NULL, "cccc", UPLOAD_KALLSYMS, &fd, NULL), -ENOENT);
+	assert_false(uploads_has(uploads, NULL, "cccc", UPLOAD_KALLSYMS));
 }
 
 struct intruder {
@@ -850,7 +850,7 @@ static void test_every_failure(void **state)
 			if (!fixture->uploads)
 				assert_int_equal(try_open(fixture, &(struct uploads_options){.lease_ns = 1}), 0);
 			assert_stored(fixture->uploads, OTHER_BUILD_ID, UPLOAD_DEBUGINFO, other);
-			if (r < 0 && !uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO))
+			if (r < 0 && !uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO))
 				assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
 			assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
 			struct uploads_stats stats;
@@ -880,7 +880,7 @@ static void *race(void *context)
 		snprintf(begin.hash, sizeof(begin.hash), "%u", i % 3);
 		begin.force = i % 7 == 0;
 		racer->sent += send_all(racer->uploads, &begin, racer->file) == 0;
-		if (uploads_open_file(racer->uploads, begin.build_id, begin.kind, &fd, NULL) >= 0)
+		if (uploads_open_file(racer->uploads, NULL, begin.build_id, begin.kind, &fd, NULL) >= 0)
 			close(fd);
 		if (i % 11 == 0)
 			remove_file_of(racer->uploads, begin.build_id, NULL);
@@ -1004,7 +1004,8 @@ static void test_a_move_that_was_cut_short(void **state)
 			fixture->uploads = uploads_close(fixture->uploads);
 			assert_int_equal(try_open(fixture, NULL), 0);
 			for (size_t k = 0; k < GOLDEN_FILES; k++)
-				assert_true(uploads_has(fixture->uploads, golden_files[k].build_id, golden_files[k].kind));
+				assert_true(
+					uploads_has(fixture->uploads, NULL, golden_files[k].build_id, golden_files[k].kind));
 		}
 	}
 }
@@ -1029,15 +1030,28 @@ static void test_tenants_are_apart(void **state)
 	struct uploads_stats stats;
 	test_elf_build(&(struct test_elf){.symbols = others, .symbol_count = 1}, &changed);
 	struct bytes files[2] = {buffer_bytes(&fixture->elf), buffer_bytes(&changed)};
+	static const char *const names[] = {"one", "two"};
+	const struct uploads_scope scopes[] = {{&names[0], 1}, {&names[1], 1}, {names, 2}};
 	for (unsigned i = 0; i < 2; i++) {
+		assert_false(uploads_has(fixture->uploads, &scopes[i], TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 		struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, files[i].len);
 		snprintf(begin.tenant, sizeof(begin.tenant), "%s", i == 0 ? "one" : "two");
 		assert_int_equal(send_all(fixture->uploads, &begin, files[i]), 0);
 		assert_int_equal(send_all(fixture->uploads, &begin, files[i]), -EEXIST);
-		assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, files[i]); /* the last that came */
+		assert_stored_for(fixture->uploads, &scopes[i], TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, files[i]);
 		path_of(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, path[i]);
 	}
 	reopen(fixture, NULL);
+	/* Of several the first that has something, and of that tenant alone. */
+	char contents[4][UPLOAD_CONTENT_HEX];
+	for (unsigned i = 0; i < 2; i++)
+		assert_stored_for(fixture->uploads, &scopes[i], TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, files[i]);
+	assert_stored_for(fixture->uploads, &scopes[2], TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, files[0]);
+	assert_int_equal(uploads_list_contents(fixture->uploads, &scopes[2], TEST_ELF_BUILD_ID, contents, 4), 1);
+	assert_false(uploads_has(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_int_equal(uploads_list_contents(fixture->uploads, NULL, TEST_ELF_BUILD_ID, contents, 4), 0);
+	int fd;
+	assert_int_equal(uploads_open_file(fixture->uploads, NULL, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, &fd, NULL), -ENOENT);
 	uploads_get_stats(fixture->uploads, &stats);
 	assert_int_equal(stats.files, 2);
 	assert_non_null(strstr(path[0], "/files/one/gnu/01/"));

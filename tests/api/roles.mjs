@@ -28,7 +28,7 @@ async function until(what, check) {
 // [{ permission, roles, all, pattern, method }] of docs/api.md
 const documented = readFileSync('docs/api.md', 'utf8')
 	.split('\n')
-	.filter((line) => /^\| (open|read|write|agent|record|admin)( server)? \|/.test(line))
+	.filter((line) => /^\| (open|read|write|upload|agent|record|admin)( server)? \|/.test(line))
 	.flatMap((line) => {
 		const [, permission, who, tenants, calls] = line.split('|').map((cell) => cell.trim());
 		const names = permission === 'open' ? null : [...who.matchAll(/`(\w+)`/g)].map((m) => m[1]);

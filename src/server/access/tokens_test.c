@@ -276,7 +276,7 @@ static void test_roles(void **state)
 	assert_int_equal(permission_roles(PERMIT_COUNT), 0);
 	/* An agent's token can do what an agent does, and nothing else. */
 	for (unsigned i = PERMIT_OPEN; i < PERMIT_COUNT; i++) {
-		bool agent = i == PERMIT_OPEN || i == PERMIT_WRITE || i == PERMIT_AGENT;
+		bool agent = i == PERMIT_OPEN || i == PERMIT_WRITE || i == PERMIT_UPLOAD || i == PERMIT_AGENT;
 		assert_int_equal((permission_roles(i) & ROLE_AGENT) != 0, agent);
 		assert_true(permission_roles(i) & ROLE_ADMIN);
 		assert_true(permission_name(i)[0]);

@@ -125,6 +125,7 @@ static int read_common(struct call *call)
 	query->selector = call_parameter(call, "query", "");
 	query->type = call_parameter(call, "type", NULL);
 	query->cancel = net_request_cancelled(call->request);
+	query->hide_addresses = caller_of(call->request) && caller_of(call->request)->hides_addresses;
 	limits_of_query(call->tenant, query);
 	open_saved(call);
 	char from[TIME_TEXT_MAX + 4] = "now-1h";

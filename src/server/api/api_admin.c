@@ -33,11 +33,12 @@ static bool is_of_samples(const char *loss)
 	return strcmp(loss, "counts_full") == 0 || strcmp(loss, "off_cpu_full") == 0;
 }
 
-static void write_agent(struct json_writer *json, struct server *server)
+/* The agent of this machine sends to the tenant without a name. */
+static void write_agent(struct json_writer *json, struct server *server, const struct tenant *tenant)
 {
 	pthread_mutex_lock(&server->agent_lock);
 	struct link_stats stats = server->agent_stats;
-	bool seen = server->agent_seen;
+	bool seen = server->agent_seen && tenant->is_default;
 	pthread_mutex_unlock(&server->agent_lock);
 	json_key(json, "agent");
 	if (!seen) {
@@ -202,12 +203,12 @@ static void write_disk(struct json_writer *json, const struct server *server)
 	write_counts(json, NULL, names, values, 2);
 }
 
-static void write_symbols(struct json_writer *json, struct server *server)
+static void write_symbols(struct json_writer *json, const struct tenant *tenant)
 {
 	static const char *const names[] = {"waiting", "running", "made",	 "failed",
 					    "crashed", "tables",  "table_bytes", "disk_bytes"};
 	struct symbolizer_stats symbols;
-	symbolizer_get_stats(server->symbolizer, &symbols);
+	symbolizer_get_stats(tenant->symbolizer, &symbols);
 	const uint64_t values[] = {symbols.waiting,	  symbols.running, symbols.builds,	symbols.build_failures,
 				   symbols.build_crashes, symbols.tables,  symbols.table_bytes, symbols.disk_bytes};
 	write_counts(json, "symbols", names, values, sizeof(values) / sizeof(*values));
@@ -288,7 +289,7 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	json_member_cstring(&json, "version", WICK_VERSION);
 	json_member_int(&json, "uptime_s", (time_monotonic_ns() - server->started_ns) / NS_PER_S);
 	write_zone(&json, store.oldest_ns);
-	write_agent(&json, server);
+	write_agent(&json, server, tenant);
 	json_member_cstring(&json, "tenant", tenant->name);
 	json_member_object(&json, "data");
 	json_member_int(&json, "oldest_ms", store.oldest_ns / NS_PER_MS);
@@ -303,7 +304,7 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	write_limits(&json, tenant);
 	write_retention(&json, &store);
 	write_disk(&json, server);
-	write_symbols(&json, server);
+	write_symbols(&json, tenant);
 	write_process(&json, server);
 	json_end_object(&json);
 	if (json_finish(&json, &err) < 0)

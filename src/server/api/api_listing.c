@@ -163,7 +163,7 @@ static uint32_t find_end_line(const struct listing_call *l, const struct listing
 	uint32_t last = 0;
 	options.build_id = lines->build_id;
 	if (listing_build_addresses(l->result.profile, &options, &addresses, NULL) < 0 ||
-	    symbolizer_view(l->call->server->symbolizer, lines->build_id, lines->binary, NULL, &view, NULL) < 0 ||
+	    symbolizer_view(l->call->tenant->symbolizer, lines->build_id, lines->binary, NULL, &view, NULL) < 0 ||
 	    !choose_span(view, &addresses.binaries[0], &span))
 		return 0;
 	for (uint64_t at = span.start; at < span.end && at - span.start < CODE_BYTES_MAX; at++) {
@@ -196,7 +196,7 @@ static int answer_source(struct call *call, struct error *err)
 	if (r < 0)
 		return r;
 	struct symbolizer_want want = {.wait_ns = call->query.symbols_wait_ns, .cancel = call->query.cancel};
-	r = source_text_read(call->server->symbolizer, lines.build_id, lines.binary, lines.file, &want, &text, &source.from,
+	r = source_text_read(call->tenant->symbolizer, lines.build_id, lines.binary, lines.file, &want, &text, &source.from,
 			     &why);
 	if (r < 0) {
 		r = fail_but(r, &why, err);
@@ -375,7 +375,7 @@ static int read_instructions(struct code_listing *c, struct error *err)
 	const struct listing_binary *binary = &c->function.binaries[c->binary];
 	struct call *call = c->l->call;
 	struct error why = {0};
-	int r = code_bytes_read(call->server->symbolizer, binary->build_id, binary->path, c->span.start,
+	int r = code_bytes_read(call->tenant->symbolizer, binary->build_id, binary->path, c->span.start,
 				c->span.end - c->span.start, call->query.cancel, &c->code, &why);
 	if (r == 0) {
 		struct disassemble_options options = {.machine = c->code.machine,
@@ -399,7 +399,7 @@ static int find_code(struct code_listing *c, struct error *err)
 	struct call *call = c->l->call;
 	struct symbolizer_want want = {.wait_ns = call->query.symbols_wait_ns, .cancel = call->query.cancel};
 	struct error why = {0};
-	int r = symbolizer_view(call->server->symbolizer, binary->build_id, binary->path, &want, &c->view, &why);
+	int r = symbolizer_view(call->tenant->symbolizer, binary->build_id, binary->path, &want, &c->view, &why);
 	if (r < 0 || !choose_span(c->view, binary, &c->span)) {
 		keep_why(c,
 			 r < 0 ? &why

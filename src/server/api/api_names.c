@@ -175,7 +175,7 @@ static int answer_services(struct call *call, struct error *err)
 	if (r < 0)
 		return r;
 	struct error ignored = {0};
-	r = query_series(call->tenant->store, call->server->symbolizer, &call->query, &options, &series, &call->stats,
+	r = query_series(call->tenant->store, call->tenant->symbolizer, &call->query, &options, &series, &call->stats,
 			 &ignored);
 	if (r < 0 && r != -EINVAL)
 		return error_set(err, r, "%s", ignored.message);

@@ -49,7 +49,8 @@ static int write_drawing(const struct drawing *drawing, const struct profile *pr
 	snprintf(extension, sizeof(extension), ".%s", drawing->name);
 	name_file(response, file_name, extension);
 	response->content_type = drawing->content_type;
-	return drawing->write(profile, title, &response->body, err);
+	int r = strcmp(drawing->name, "svg") == 0 ? respond_svg_policy(response, err) : 0;
+	return r < 0 ? r : drawing->write(profile, title, &response->body, err);
 }
 
 int api_write_profile(const struct server *server, const struct profile *profile, const char *title, const char *file_name,

@@ -124,7 +124,8 @@ static int answer_svg(const struct answer *answer, struct error *err)
 {
 	const struct json_writer like = call_json(answer->call);
 	struct svg_options options = {.title = answer->call->query.selector, .drain = like.drain, .context = like.context};
-	return svg_render(answer->flame, &options, answer->out, err);
+	int r = respond_svg_policy(answer->call->response, err);
+	return r < 0 ? r : svg_render(answer->flame, &options, answer->out, err);
 }
 
 /* What is made of the profile. */
@@ -183,7 +184,7 @@ int call_run_text(struct call *call, struct query_result *ret)
 	const char *text = buffer_string(&call->text);
 	if (!text)
 		return error_nomem(call->err);
-	int r = query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, call->err);
+	int r = query_run(call->tenant->store, call->tenant->symbolizer, text, &options, ret, &call->stats, call->err);
 	return r < 0 || !call->short_names ? r : shorten_names(ret, call->err);
 }
 

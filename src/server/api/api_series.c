@@ -102,7 +102,7 @@ int call_answer_series(struct call *call, struct error *err)
 		return r < 0 ? r : error_nomem(err);
 	if (is_plain(text, err, &r)) {
 		_cleanup_(query_series_release) struct query_series series = {0};
-		r = query_series(call->tenant->store, call->server->symbolizer, &call->query, &request.options, &series,
+		r = query_series(call->tenant->store, call->tenant->symbolizer, &call->query, &request.options, &series,
 				 &call->stats, err);
 		return r < 0 ? r : write_series(call, &request, &series, NULL, err);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/core/forward.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,7 +16,7 @@ struct forward {
 	struct exporter *exporter;
 	size_t count;
 	struct selector *selectors[EXPORT_TARGETS_MAX]; /* NULL = everything */
-	struct symbolizer *symbolizer;
+	struct server *server;
 };
 
 static void write_log(void *context, enum log_level level, const char *text)
@@ -23,14 +24,18 @@ static void write_log(void *context, enum log_level level, const char *text)
 	log_write(level, "forward: %s", text);
 }
 
-static int symbolize(void *context, struct profile *profile, const atomic_bool *cancel, struct error *err)
+/* From what that tenant may see: who reads the target may be another. */
+static int symbolize(void *context, const char *name, struct profile *profile, const atomic_bool *cancel, struct error *err)
 {
 	struct forward *forward = context;
 	struct symbolizer_want want = {.wait_ns = 20 * NS_PER_S, .cancel = cancel};
-	return symbolizer_resolve(forward->symbolizer, profile, 1, &want, NULL, err);
+	struct tenant *tenant;
+	int r = tenant_by_name(forward->server, *name ? name : NULL, false, &tenant, err);
+	/* Of one that is no more there are no names. */
+	return r == -ENOENT ? 0 : r < 0 ? r : symbolizer_resolve(tenant->symbolizer, profile, 1, &want, NULL, err);
 }
 
-int forward_open(const struct server *server, struct forward **ret, struct error *err)
+int forward_open(struct server *server, struct forward **ret, struct error *err)
 {
 	const struct server_options *options = &server->options;
 	char directory[PATH_BYTES_MAX];
@@ -41,7 +46,7 @@ int forward_open(const struct server *server, struct forward **ret, struct error
 	if (!forward)
 		return error_nomem(err);
 	forward->count = options->forward_count;
-	forward->symbolizer = server->symbolizer;
+	forward->server = server;
 	int r = io_join_path(directory, sizeof(directory), server->data_directory, "forward");
 	for (size_t i = 0; i < forward->count && r == 0; i++)
 		if (options->forward[i].selector)

@@ -14,7 +14,7 @@
 struct server;
 struct forward;
 /* Nothing, and *ret NULL, without targets. */
-int forward_open(const struct server *server, struct forward **ret, struct error *err);
+int forward_open(struct server *server, struct forward **ret, struct error *err);
 struct forward *forward_close(struct forward *forward); /* what is left waits on disk for the next start; NULL allowed */
 /* forward may be NULL. tenant "" = none; name NULL = guessed; labels of the request, may be NULL. Thread-safe. */
 void forward_profile(struct forward *forward, const struct profile *profile, const char *tenant, const char *name,

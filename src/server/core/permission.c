@@ -10,20 +10,22 @@ struct permission_row {
 	const char *name;
 	unsigned roles;
 	bool is_for_all_tenants, changes;
+	enum local_need local;
 };
 #define READERS (ROLE_READ | ROLE_RECORD | ROLE_ADMIN)
 #define WRITERS (ROLE_AGENT | ROLE_WRITE | ROLE_ADMIN)
 #define ANYBODY (READERS | WRITERS)
 static const struct permission_row rows[PERMIT_COUNT] = {
-	[0] = {"none", 0, true, true},
-	[PERMIT_OPEN] = {"open", ANYBODY, false, false},
-	[PERMIT_READ] = {"read", READERS, false, false},
-	[PERMIT_READ_SERVER] = {"read server", READERS, true, false},
-	[PERMIT_WRITE] = {"write", WRITERS, false, true},
-	[PERMIT_AGENT] = {"agent", ROLE_AGENT | ROLE_ADMIN, false, true},
-	[PERMIT_RECORD] = {"record", ROLE_RECORD | ROLE_ADMIN, false, true},
-	[PERMIT_ADMIN] = {"admin", ROLE_ADMIN, false, true},
-	[PERMIT_ADMIN_SERVER] = {"admin server", ROLE_ADMIN, true, true},
+	[0] = {"none", 0, true, true, LOCAL_NEED_OWNER},
+	[PERMIT_OPEN] = {"open", ANYBODY, false, false, LOCAL_NEED_NOTHING},
+	[PERMIT_READ] = {"read", READERS, false, false, LOCAL_NEED_READ},
+	[PERMIT_READ_SERVER] = {"read server", READERS, true, false, LOCAL_NEED_READ},
+	[PERMIT_WRITE] = {"write", WRITERS, false, true, LOCAL_NEED_WRITE},
+	[PERMIT_UPLOAD] = {"upload", WRITERS, false, true, LOCAL_NEED_OWNER},
+	[PERMIT_AGENT] = {"agent", ROLE_AGENT | ROLE_ADMIN, false, true, LOCAL_NEED_OWNER},
+	[PERMIT_RECORD] = {"record", ROLE_RECORD | ROLE_ADMIN, false, true, LOCAL_NEED_OWNER},
+	[PERMIT_ADMIN] = {"admin", ROLE_ADMIN, false, true, LOCAL_NEED_OWNER},
+	[PERMIT_ADMIN_SERVER] = {"admin server", ROLE_ADMIN, true, true, LOCAL_NEED_OWNER},
 };
 
 static const struct permission_row *row_of(enum permission permission)
@@ -49,6 +51,11 @@ bool permission_is_for_all_tenants(enum permission permission)
 bool permission_changes(enum permission permission)
 {
 	return row_of(permission)->changes;
+}
+
+enum local_need permission_local(enum permission permission)
+{
+	return row_of(permission)->local;
 }
 
 unsigned role_parse(const char *name)

@@ -30,7 +30,8 @@ enum permission {
 	PERMIT_OPEN = 1, /* nothing: health checks */
 	PERMIT_READ,
 	PERMIT_READ_SERVER, /* shows something of all tenants, or of the server itself */
-	PERMIT_WRITE,	    /* profiles and debug information in */
+	PERMIT_WRITE,	    /* profiles in */
+	PERMIT_UPLOAD,	    /* debug information in */
 	PERMIT_AGENT,	    /* what only agents do: poll, send parts of recordings and marker batches */
 	PERMIT_RECORD,	    /* recordings, and what users keep: snapshots, saved queries */
 	PERMIT_ADMIN,	    /* deletes and changes what a tenant has */
@@ -44,6 +45,14 @@ unsigned permission_roles(enum permission permission);
 bool permission_is_for_all_tenants(enum permission permission);
 /* Whether calls that need it change something; ingest counts as well. */
 bool permission_changes(enum permission permission);
+/* What it takes of a user of this machine, on a server without tokens (core/local.h). */
+enum local_need {
+	LOCAL_NEED_NOTHING,
+	LOCAL_NEED_READ,
+	LOCAL_NEED_WRITE,
+	LOCAL_NEED_OWNER,
+};
+enum local_need permission_local(enum permission permission);
 
 /* Who makes a request, as access control has found out: attached to the request (net_request_attached()) when it knows. */
 #define CALLER_NAME_MAX	  64
@@ -53,6 +62,7 @@ struct caller {
 	const char *kind;		    /* "token", "certificate", "jwt"; NULL = anybody */
 	char tenant[CALLER_TENANT_MAX + 1]; /* that the request is about; "" = as its header says */
 	bool is_admitted;		    /* otherwise it was refused: it is known who, but may not */
+	bool hides_addresses;		    /* it may not see where code lies in the memory of other users' processes */
 };
 static inline const struct caller *caller_of(const struct net_request *request)
 {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 
+#include "base/limits.h"
+#include "codec/base64.h"
 #include "codec/json.h"
+#include "render/flame.h"
 #include "server/core/respond.h"
 
 static const struct {
@@ -80,4 +84,22 @@ void respond_code(struct net_response *response, int status, const char *code, c
 {
 	const char *const members[][2] = {{"code", code}, {"message", text}};
 	respond_texts(response, status, members, 2);
+}
+
+int respond_svg_policy(struct net_response *response, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer script = {.max = MIB}, hash = {.max = KIB};
+	unsigned char digest[SHA256_DIGEST_LENGTH];
+	char policy[300];
+	if (svg_append_script(&script) < 0)
+		return error_nomem(err);
+	SHA256(script.data, script.len, digest);
+	if (base64_encode((struct bytes){digest, sizeof(digest)}, &hash) < 0 || !buffer_string(&hash))
+		return error_nomem(err);
+	snprintf(policy, sizeof(policy),
+		 "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-%s'; base-uri 'none'; form-action 'none'; "
+		 "frame-ancestors 'none'; sandbox allow-scripts allow-modals",
+		 buffer_string(&hash));
+	net_response_header(response, "Content-Security-Policy", policy);
+	return 0;
 }

@@ -8,6 +8,9 @@
 struct server;
 /* Answers with {"error": text} and a status. */
 void respond_error(struct net_response *response, int status, const char *text);
+/* Headers of an SVG that is made here (render/flame.h): a document that a browser opens by itself. It may run its own script
+ * and nothing else, asks nobody anything, and is not of this server's origin. */
+int respond_svg_policy(struct net_response *response, struct error *err);
 /* The status and message of gRPC; returns the status. */
 enum grpc_code respond_grpc(struct net_response *response, enum grpc_code code, const char *text);
 /* The same in the form of Connect and of Pyroscope: {"code": code, "message": text}. */

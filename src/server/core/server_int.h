@@ -15,6 +15,7 @@
 #include "server/core/counters.h"
 #include "server/core/forward.h"
 #include "server/core/limits.h"
+#include "server/core/local.h"
 #include "server/core/permission.h"
 #include "server/core/query_budget.h"
 #include "server/core/respond.h"
@@ -37,10 +38,13 @@ struct server {
 	char *data_directory, *token;
 	char listen_host[256];
 	bool loopback_only;
-	struct callers *callers; /* access/callers.h; NULL in tests only: `token` alone counts */
-	struct audit *audit;	 /* NULL = none */
-	struct symbolizer *symbolizer;
-	struct uploads *uploads;
+	struct local_access local; /* counts where loopback_only, without tokens and certificates */
+	struct callers *callers;   /* access/callers.h; NULL in tests only: `token` alone counts */
+	struct audit *audit;	   /* NULL = none */
+	struct uploads *uploads;   /* of all tenants: what each may see is in its symbols_scope */
+	struct build_turns *build_turns;
+	const char *shared[SYMBOLS_SHARED_MAX]; /* tenants whose uploads all may use, as uploads.h has them */
+	size_t shared_count;
 	struct debuginfod *debuginfod; /* NULL = no servers */
 	char debuginfod_problem[ERROR_MESSAGE_MAX];
 	struct symbol_worker_options symbol_worker;

@@ -10,6 +10,9 @@
  *   DATA/                  anonymous
  *   DATA/tenants/NAME/     NAME
  *
+ * Names of functions are a tenant's like all else (symbols.c); its uploads lie beside those of others
+ * (symbol/uploads_layout.c).
+ *
  * A tenant is made by its first profile and stays open until the server ends; questions about one that is not there make
  * nothing. So the number of directories and open stores is bounded by tenants_max and by who may send profiles. A store is
  * opened outside of the table's lock: recovering one tenant's log must not hold up the others.
@@ -37,7 +40,6 @@
 #include "server/stores/recordings.h"
 #include "server/stores/snapshots.h"
 
-#define DEFAULT_NAME		 "anonymous"
 #define TENANTS_DEFAULT		 64
 #define HEAD_SIZE_DEFAULT	 (64 * MIB)
 #define HEAD_TOTAL_FACTOR	 4
@@ -179,7 +181,6 @@ static int open_snapshots(struct server *server, struct tenant *tenant, const ch
 	return r < 0 ? r : snapshots_open(&options, time_now_ns(), ret, err);
 }
 
-/* What a tenant has beside the store: all of it, or none. */
 /* Nobody was promised what a crash kept from being written, but a file that lost its end looks the same. */
 static void warn_of_cut(struct store *store, const char *directory)
 {
@@ -197,6 +198,7 @@ static void warn_of_cut(struct store *store, const char *directory)
 			 (unsigned long long)stats.log_lost_rows);
 }
 
+/* What a tenant has beside the store: all of it, or none. */
 static int open_others(struct server *server, struct tenant *tenant, struct error *err)
 {
 	int r = open_recordings(server, tenant, err);
@@ -205,7 +207,10 @@ static int open_others(struct server *server, struct tenant *tenant, struct erro
 	if (!r)
 		r = open_snapshots(server, tenant, ADHOC_DIRECTORY, &tenant->adhoc, err);
 	if (!r)
+		r = symbols_open_tenant(server, tenant, err);
+	if (!r)
 		return 0;
+	tenant->adhoc = snapshots_close(tenant->adhoc);
 	tenant->snapshots = snapshots_close(tenant->snapshots);
 	tenant->batches = marker_batches_close(tenant->batches);
 	tenant->recordings = recordings_close(tenant->recordings);
@@ -252,6 +257,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 	agents_free(tenant->agents);
 	snapshots_close(tenant->snapshots);
 	snapshots_close(tenant->adhoc);
+	symbols_close_tenant(tenant);
 	pthread_mutex_destroy(&tenant->open_lock);
 	pthread_mutex_destroy(&tenant->bucket_lock);
 	pthread_mutex_destroy(&tenant->settings_lock);
@@ -265,7 +271,7 @@ static struct tenant *tenant_new(const struct server *server, const char *name)
 		return mem_free(tenant);
 	const struct server_tenant_settings *own = find_settings(server, name);
 	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
-	tenant->is_default = strcmp(name, DEFAULT_NAME) == 0;
+	tenant->is_default = strcmp(name, TENANT_DEFAULT) == 0;
 	tenant->limits = own ? own->limits : server->options.limits;
 	pthread_mutex_init(&tenant->open_lock, NULL);
 	pthread_mutex_init(&tenant->bucket_lock, NULL);
@@ -327,7 +333,7 @@ int tenant_by_name(struct server *server, const char *name, bool create, struct 
 	name = server->options.tenants ? name : NULL;
 	struct tenant *tenant = server->default_tenant;
 	*ret = NULL;
-	if (!name || strcmp(name, DEFAULT_NAME) == 0) {
+	if (!name || strcmp(name, TENANT_DEFAULT) == 0) {
 		*ret = tenant;
 		return 0;
 	}
@@ -344,7 +350,7 @@ int tenant_by_name(struct server *server, const char *name, bool create, struct 
 bool tenant_owns(const struct server *server, const struct net_request *request, const char *name)
 {
 	const char *own = tenant_name_of_request(request);
-	return !server->options.tenants || strcmp(own ? own : DEFAULT_NAME, name ? name : DEFAULT_NAME) == 0;
+	return !server->options.tenants || strcmp(own ? own : TENANT_DEFAULT, name ? name : TENANT_DEFAULT) == 0;
 }
 
 uint64_t tenant_fair_key(void *context, const struct net_request *request)
@@ -412,8 +418,10 @@ static void share_cache(struct server *server)
 	for (size_t i = 0; i < count; i++) {
 		struct store *store = atomic_load_explicit(&tenants[i]->store, memory_order_acquire);
 		bool is_active = tenants[i]->active_ns && now_ns - tenants[i]->active_ns < CACHE_KEPT_NS;
-		if (store)
-			store_set_cache(store, is_active ? rest / active : idle);
+		if (!store)
+			continue;
+		store_set_cache(store, is_active ? rest / active : idle);
+		symbols_share(server, tenants[i], count, active, is_active);
 	}
 	mem_free(tenants);
 }
@@ -447,7 +455,7 @@ static int open_listed(struct server *server, DIR *directory, struct error *err)
 		struct error problem = {0};
 		if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
 			continue;
-		if (tenant_name_check(entry->d_name, NULL) < 0 || strcmp(entry->d_name, DEFAULT_NAME) == 0) {
+		if (tenant_name_check(entry->d_name, NULL) < 0 || strcmp(entry->d_name, TENANT_DEFAULT) == 0) {
 			log_warn("%s/" TENANTS_DIRECTORY "/%s is not a tenant's directory; it is ignored",
 				 server->data_directory, entry->d_name);
 			continue;
@@ -467,7 +475,7 @@ int tenants_open(struct server *server, struct error *err)
 	if (!server->index_cache_bytes)
 		server->index_cache_bytes = memory_share(memory_limit_bytes(""), CACHE_MEMORY_PART, CACHE_LEAST, CACHE_MOST);
 	char path[PATH_BYTES_MAX];
-	int r = add(server, DEFAULT_NAME, &server->default_tenant, err);
+	int r = add(server, TENANT_DEFAULT, &server->default_tenant, err);
 	if (!r)
 		r = tenant_open(server, server->default_tenant, err);
 	if (r < 0 || !server->options.tenants)

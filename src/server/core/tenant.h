@@ -16,8 +16,10 @@ struct recordings;     /* recordings.h */
 struct marker_batches; /* marker_batches.h */
 struct agents;	       /* agents.h */
 struct snapshots;      /* snapshots.h */
+struct symbolizer;     /* symbol/symbol.h */
 
 #define TENANT_HEADER	"x-scope-orgid"
+#define TENANT_DEFAULT	"anonymous" /* what the tenant without a name is called */
 #define TENANT_NAME_MAX 150
 struct bucket {
 	double tokens; /* below 0: debt */
@@ -31,6 +33,8 @@ struct tenant {
 	struct recordings *recordings;			       /* opened with the store */
 	struct marker_batches *batches;			       /* the same; markers that agents send all the time */
 	struct agents *agents;				       /* how they are; in memory only */
+	struct symbols_scope *symbols;			       /* whose uploads it may see; opened with the store */
+	struct symbolizer *symbolizer;			       /* likewise */
 	struct snapshots *snapshots;			       /* opened with the store */
 	struct snapshots *adhoc;			       /* likewise: profiles in files, pyroscope/adhoc.c */
 	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope/settings.c, rules.c */

@@ -2,10 +2,10 @@
 /*
  * Debug information: which binaries there are and what is known of them, what of it agents should send, and how they send it.
  *
- * Binaries belong to no tenant: a build-id means the same to all. What is uploaded for them is stored by tenant, and used for
- * all. Several files may have one build-id: agents say which they have (elf/content_key.h). What may be sent is decided by
- * src/symbol/uploads.c; here it is turned into HTTP. A status tells a client what to do: 409 somebody has done it or is doing
- * it, or it is one too many (`reason`), or go on elsewhere (`offset`), 503 and 507 later, everything else never.
+ * Binaries and what is uploaded for them are a tenant's (core/symbols.c): each is asked for what it lacks itself, whatever
+ * others have. Several files may have one build-id: agents say which they have (elf/content_key.h). What may be sent is decided
+ * by src/symbol/uploads.c; here it is turned into HTTP. A status tells a client what to do: 409 somebody has done it or is
+ * doing it, or it is one too many (`reason`), or go on elsewhere (`offset`), 503 and 507 later, everything else never.
  */
 #include <jansson.h>
 
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "server/debuginfo/api_debuginfo.h"
@@ -103,18 +102,23 @@ static void write_binary(struct json_writer *json, const struct symbol_status *b
 	json_end_object(json);
 }
 
-static void write_uploads(struct json_writer *json, struct server *server)
+/* What was counted is of all tenants, and for /metrics where there are some. */
+static void write_uploads(struct json_writer *json, struct server *server, const struct tenant *tenant)
 {
 	static const char *const names[] = {"files",   "bytes",	 "open",	   "begun",   "finished",
 					    "refused", "failed", "bytes_received", "evicted", "contents_refused"};
 	struct uploads_stats stats;
-	uploads_get_stats(server->uploads, &stats);
+	bool has_tenants = server->options.tenants;
+	if (has_tenants)
+		uploads_get_tenant_stats(server->uploads, symbols_tenant_name(tenant), &stats);
+	else
+		uploads_get_stats(server->uploads, &stats);
 	json_member_object(json, "uploads");
 	json_member_bool(json, "enabled", !server->options.symbols.no_uploads);
 	write_counters(json, names,
 		       (uint64_t[]){stats.files, stats.bytes, stats.open, stats.begun, stats.finished, stats.refused,
 				    stats.failed, stats.bytes_received, stats.evicted, stats.contents_refused},
-		       sizeof(names) / sizeof(*names));
+		       has_tenants ? 3 : sizeof(names) / sizeof(*names));
 	json_end_object(json);
 }
 
@@ -129,16 +133,16 @@ static void write_debuginfod(struct json_writer *json, struct server *server)
 	write_counters(json, names,
 		       (uint64_t[]){stats.servers, stats.requests, stats.found, stats.missing, stats.missing_cached,
 				    stats.failures, stats.bytes_fetched, stats.cache_hits, stats.cache_bytes},
-		       sizeof(names) / sizeof(*names));
+		       server->options.tenants ? 1 : sizeof(names) / sizeof(*names));
 	json_member_cstring(json, "problem", server->debuginfod_problem);
 	json_end_object(json);
 }
 
-static int write_binaries(struct server *server, const struct symbol_status *binaries, size_t count, size_t total,
-			  const size_t counts[SYMBOL_STATES], struct buffer *out, struct error *err)
+static int write_binaries(struct server *server, struct tenant *tenant, const struct symbol_status *binaries, size_t count,
+			  size_t total, const size_t counts[SYMBOL_STATES], struct buffer *out, struct error *err)
 {
 	struct symbolizer_stats stats;
-	symbolizer_get_stats(server->symbolizer, &stats);
+	symbolizer_get_stats(tenant->symbolizer, &stats);
 	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_array(&json, "binaries");
@@ -153,7 +157,7 @@ static int write_binaries(struct server *server, const struct symbol_status *bin
 	json_member_object(&json, "queue");
 	write_counters(&json, (const char *const[]){"waiting", "running"}, (uint64_t[]){stats.waiting, stats.running}, 2);
 	json_end_object(&json);
-	write_uploads(&json, server);
+	write_uploads(&json, server, tenant);
 	write_debuginfod(&json, server);
 	json_end_object(&json);
 	return json_finish(&json, err);
@@ -201,7 +205,10 @@ static int list_binaries(struct server *server, const struct net_request *reques
 	struct symbol_list_options options = {.text = net_request_query(request, "text")};
 	_cleanup_(mem_freep) struct symbol_status *binaries = NULL;
 	size_t count = 0, total = 0, counts[SYMBOL_STATES] = {0};
-	int r = parse_states(request, &options.states, err);
+	struct tenant *tenant;
+	int r = tenant_of_request(server, request, false, &tenant, err);
+	if (!r)
+		r = parse_states(request, &options.states, err);
 	if (!r)
 		r = parse_count(request, "limit", BINARIES_DEFAULT, BINARIES_LIMIT, &options.limit, err);
 	if (!r)
@@ -210,8 +217,8 @@ static int list_binaries(struct server *server, const struct net_request *reques
 	if (none)
 		options.limit = 1;
 	if (!r)
-		r = symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, counts, err);
-	return r < 0 ? r : write_binaries(server, binaries, none ? 0 : count, total, counts, out, err);
+		r = symbolizer_list(tenant->symbolizer, &options, &binaries, &count, &total, counts, err);
+	return r < 0 ? r : write_binaries(server, tenant, binaries, none ? 0 : count, total, counts, out, err);
 }
 
 void api_binaries(void *context, const struct net_request *request, struct net_response *response)
@@ -225,8 +232,8 @@ void api_binaries(void *context, const struct net_request *request, struct net_r
 /* POST /api/v1/binaries/BUILDID/retry */
 void api_binary_retry(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct server *server = context;
 	struct error err = {0};
+	struct tenant *tenant;
 	char build_id[BUILD_ID_HEX_MAX];
 	const char *name = net_request_path(request) + strlen(BINARIES_PATH), *slash = strchr(name, '/');
 	if (!slash || strcmp(slash, "/retry") != 0 || slash - name >= (ptrdiff_t)sizeof(build_id)) {
@@ -234,9 +241,37 @@ void api_binary_retry(void *context, const struct net_request *request, struct n
 		return;
 	}
 	snprintf(build_id, sizeof(build_id), "%.*s", (int)(slash - name), name);
-	int r = build_id_is_valid(build_id) ? symbolizer_retry(server->symbolizer, build_id, &err)
+	int r = build_id_is_valid(build_id) ? tenant_of_request(context, request, false, &tenant, &err)
 					    : error_set(&err, -EINVAL, "not a build-id");
+	if (!r)
+		r = symbolizer_retry(tenant->symbolizer, build_id, &err);
 	respond_done(response, r, NULL, &err);
+}
+
+/* ---- whose ---- */
+
+int debuginfo_call_init(struct server *server, const struct net_request *request, struct debuginfo_call *ret, struct error *err)
+{
+	const char *name = server->options.tenants ? tenant_name_of_request(request) : NULL;
+	struct tenant *tenant = NULL;
+	ret->server = server;
+	int r = name ? tenant_name_check(name, err) : 0;
+	if (r < 0)
+		return error_prefix(err, -EINVAL, "debug information");
+	bool is_default = !name || strcmp(name, TENANT_DEFAULT) == 0;
+	snprintf(ret->tenant, sizeof(ret->tenant), "%s", is_default ? "" : name);
+	symbols_scope_init(server, ret->tenant, &ret->symbols);
+	r = tenant_by_name(server, name, false, &tenant, err);
+	ret->symbolizer = tenant ? tenant->symbolizer : NULL;
+	return r == -ENOENT ? 0 : r;
+}
+
+bool debuginfo_symbols_are_wanted(struct debuginfo_call *call, const char *build_id, const char *path, bool *ret_later)
+{
+	if (call->symbolizer)
+		return symbolizer_wants(call->symbolizer, build_id, path, ret_later);
+	*ret_later = true;
+	return false;
 }
 
 /* ---- what is wanted ---- */
@@ -249,12 +284,12 @@ static int parse_kind(const char *text, enum upload_kind *ret)
 	return i < 0 ? i : 0;
 }
 
-bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t states)
+bool debuginfo_is_state(struct debuginfo_call *call, const char *build_id, uint32_t states)
 {
 	_cleanup_(mem_freep) struct symbol_status *binaries = NULL;
 	struct symbol_list_options options = {.states = states, .text = build_id, .limit = 16};
 	size_t count = 0, total;
-	if (symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, NULL, NULL) < 0)
+	if (!call->symbolizer || symbolizer_list(call->symbolizer, &options, &binaries, &count, &total, NULL, NULL) < 0)
 		return false;
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(binaries[i].build_id, build_id) == 0)
@@ -264,23 +299,25 @@ bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t st
 
 /* Agents leave the names of a kernel's functions out once its list is not wanted: only when there is a table of it. A list that
  * is there and could not be made into one is no reason. */
-static enum debuginfo_want wants_kernel(struct server *server, const char *build_id, const char *path)
+static enum debuginfo_want wants_kernel(struct debuginfo_call *call, const char *build_id, const char *path)
 {
+	struct uploads *uploads = call->server->uploads;
+	const struct uploads_scope *scope = &call->symbols.scope;
 	bool later = false;
-	if (symbolizer_names_kernel(server->symbolizer, build_id))
+	if (call->symbolizer && symbolizer_names_kernel(call->symbolizer, build_id))
 		return DEBUGINFO_NOT_WANTED;
-	if (uploads_has(server->uploads, build_id, UPLOAD_KALLSYMS) ||
-	    uploads_is_coming(server->uploads, build_id, UPLOAD_KALLSYMS, NULL))
+	if (uploads_has(uploads, scope, build_id, UPLOAD_KALLSYMS) ||
+	    uploads_is_coming(uploads, scope, build_id, UPLOAD_KALLSYMS, NULL))
 		return DEBUGINFO_LATER;
-	bool wanted = symbolizer_wants(server->symbolizer, build_id, path, &later);
+	bool wanted = debuginfo_symbols_are_wanted(call, build_id, path, &later);
 	return wanted || !later ? DEBUGINFO_WANTED : DEBUGINFO_LATER;
 }
 
 /* Of a binary that is not the only one of its id. */
-static enum debuginfo_want wants_content(struct server *server, const struct debuginfo_binary *binary)
+static enum debuginfo_want wants_content(struct debuginfo_call *call, const struct debuginfo_binary *binary)
 {
 	bool later = false;
-	bool wanted = symbolizer_wants_content(server->symbolizer, binary->build_id, binary->content, binary->path, &later);
+	bool wanted = symbolizer_wants_content(call->symbolizer, binary->build_id, binary->content, binary->path, &later);
 	return wanted ? DEBUGINFO_WANTED : later ? DEBUGINFO_LATER : DEBUGINFO_NOT_WANTED;
 }
 
@@ -289,26 +326,28 @@ static enum debuginfo_want wants_content(struct server *server, const struct deb
  * of several binaries of an id, each is asked for, however well one of them is known: whose code it is that a profile speaks of
  * is not told.
  */
-enum debuginfo_want debuginfo_wants(struct server *server, const struct debuginfo_binary *binary, enum upload_kind kind)
+enum debuginfo_want debuginfo_wants(struct debuginfo_call *call, const struct debuginfo_binary *binary, enum upload_kind kind)
 {
-	struct uploads *uploads = server->uploads;
+	struct uploads *uploads = call->server->uploads;
+	const struct uploads_scope *scope = &call->symbols.scope;
 	const char *id = binary->build_id, *content = binary->content;
 	bool later = false;
-	if (server->options.symbols.no_uploads || (kind != UPLOAD_DEBUGINFO && kind != UPLOAD_KALLSYMS))
+	if (call->server->options.symbols.no_uploads || (kind != UPLOAD_DEBUGINFO && kind != UPLOAD_KALLSYMS))
 		return DEBUGINFO_NOT_WANTED;
 	if (kind == UPLOAD_KALLSYMS)
-		return wants_kernel(server, id, binary->path);
-	enum symbol_contents contents =
-		*content ? symbolizer_note_content(server->symbolizer, id, content, binary->path) : SYMBOL_CONTENT_ONLY;
+		return wants_kernel(call, id, binary->path);
+	enum symbol_contents contents = *content && call->symbolizer
+						? symbolizer_note_content(call->symbolizer, id, content, binary->path)
+						: SYMBOL_CONTENT_ONLY;
 	bool is_only = contents == SYMBOL_CONTENT_ONLY;
 	if (contents == SYMBOL_CONTENT_TOO_MANY ||
-	    (is_only ? uploads_has(uploads, id, kind) : uploads_has_content(uploads, id, kind, content)))
+	    (is_only ? uploads_has(uploads, scope, id, kind) : uploads_has_content(uploads, scope, id, kind, content)))
 		return DEBUGINFO_NOT_WANTED;
-	if (uploads_is_coming(uploads, id, kind, is_only ? NULL : content))
+	if (uploads_is_coming(uploads, scope, id, kind, is_only ? NULL : content))
 		return DEBUGINFO_LATER;
 	if (!is_only)
-		return wants_content(server, binary);
-	bool wanted = symbolizer_wants(server->symbolizer, id, binary->path, &later);
+		return wants_content(call, binary);
+	bool wanted = debuginfo_symbols_are_wanted(call, id, binary->path, &later);
 	return wanted ? DEBUGINFO_WANTED : later ? DEBUGINFO_LATER : DEBUGINFO_NOT_WANTED;
 }
 
@@ -318,13 +357,13 @@ struct wanted {
 };
 
 /* With what the client has said of it, so that it knows which one is meant. id_type NULL: nothing. */
-static void write_wanted(struct wanted *wanted, struct server *server, const struct debuginfo_binary *binary,
+static void write_wanted(struct wanted *wanted, struct debuginfo_call *call, const struct debuginfo_binary *binary,
 			 const char *id_type, const char *name)
 {
 	enum upload_kind kind;
 	if (parse_kind(name, &kind) < 0)
 		return;
-	enum debuginfo_want want = debuginfo_wants(server, binary, kind);
+	enum debuginfo_want want = debuginfo_wants(call, binary, kind);
 	if (want == DEBUGINFO_NOT_WANTED)
 		return;
 	struct json_writer *json = want == DEBUGINFO_WANTED ? &wanted->wanted : &wanted->later;
@@ -355,7 +394,7 @@ static bool parse_code(const char *text, uint64_t *ret)
 	return *ret != 0;
 }
 
-static void ask_for(struct wanted *wanted, struct server *server, const json_t *asked)
+static void ask_for(struct wanted *wanted, struct debuginfo_call *call, const json_t *asked)
 {
 	const struct debuginfo_binary binary = {
 		.build_id = text_of(asked, "build_id"), .content = text_of(asked, "content"), .path = text_of(asked, "path")};
@@ -369,20 +408,22 @@ static void ask_for(struct wanted *wanted, struct server *server, const json_t *
 	if (!file_id_type_parse(type, &id_type))
 		type = NULL;
 	/* Also by those that send nothing, or may not. */
-	if (*binary.content && (server->options.symbols.no_uploads || (kinds && json_array_size(kinds) == 0)))
-		symbolizer_note_content(server->symbolizer, binary.build_id, binary.content, binary.path);
+	bool has_symbols = call->symbolizer != NULL;
+	bool sends_nothing = call->server->options.symbols.no_uploads || (kinds && json_array_size(kinds) == 0);
+	if (*binary.content && has_symbols && sends_nothing)
+		symbolizer_note_content(call->symbolizer, binary.build_id, binary.content, binary.path);
 	if (!kinds)
-		write_wanted(wanted, server, &binary, type, upload_kind_names[UPLOAD_DEBUGINFO]);
+		write_wanted(wanted, call, &binary, type, upload_kind_names[UPLOAD_DEBUGINFO]);
 	for (size_t i = 0; i < json_array_size(kinds) && i < KINDS_MAX; i++) {
 		const char *name = json_string_value(json_array_get(kinds, i));
 		if (name)
-			write_wanted(wanted, server, &binary, type, name);
+			write_wanted(wanted, call, &binary, type, name);
 	}
-	if (*binary.content && parse_code(text_of(asked, "code"), &code))
-		symbolizer_note_code(server->symbolizer, binary.build_id, binary.content, code);
+	if (*binary.content && has_symbols && parse_code(text_of(asked, "code"), &code))
+		symbolizer_note_code(call->symbolizer, binary.build_id, binary.content, code);
 }
 
-static int answer_wanted(struct server *server, const json_t *binaries, struct buffer *out, struct error *err)
+static int answer_wanted(struct debuginfo_call *call, const json_t *binaries, struct buffer *out, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer later = {.max = out->max};
 	struct wanted wanted;
@@ -390,11 +431,11 @@ static int answer_wanted(struct server *server, const json_t *binaries, struct b
 	json_begin_array(&wanted.later);
 	wanted.wanted = (struct json_writer){.out = out};
 	json_begin_object(&wanted.wanted);
-	json_member_bool(&wanted.wanted, "enabled", !server->options.symbols.no_uploads);
+	json_member_bool(&wanted.wanted, "enabled", !call->server->options.symbols.no_uploads);
 	json_member_uint(&wanted.wanted, "retry_after_s", WANTED_RETRY_S);
 	json_member_array(&wanted.wanted, "wanted");
 	for (size_t i = 0; i < json_array_size(binaries); i++)
-		ask_for(&wanted, server, json_array_get(binaries, i));
+		ask_for(&wanted, call, json_array_get(binaries, i));
 	json_end_array(&wanted.wanted);
 	json_end_array(&wanted.later);
 	int r = json_finish(&wanted.later, err);
@@ -426,6 +467,7 @@ static json_t *read_body(const struct net_request *request, struct error *err)
 void api_debuginfo_wanted(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct error err = {0};
+	struct debuginfo_call call;
 	_cleanup_(json_decrefp) json_t *body = read_body(request, &err);
 	const json_t *binaries = json_object_get(body, "binaries");
 	int r = body ? 0 : -EINVAL;
@@ -434,7 +476,9 @@ void api_debuginfo_wanted(void *context, const struct net_request *request, stru
 	if (!r && json_array_size(binaries) > WANTED_MAX)
 		r = error_set(&err, -EINVAL, "'binaries' has more than %d entries; split it into several requests", WANTED_MAX);
 	if (!r)
-		r = answer_wanted(context, binaries, &response->body, &err);
+		r = debuginfo_call_init(context, request, &call, &err);
+	if (!r)
+		r = answer_wanted(&call, binaries, &response->body, &err);
 	if (r < 0)
 		respond_failure(response, r, NULL, &err);
 }
@@ -490,44 +534,36 @@ static int check_enabled(const struct server *server, struct error *err)
  * What is there may be worth little: an agent has sent a stripped program's names before somebody sends its debug information.
  * So a different file is taken as long as something is missing.
  */
-static int begin_or_replace(struct server *server, const struct upload_begin *begin, char id[static UPLOAD_ID_MAX],
+static int begin_or_replace(struct debuginfo_call *call, const struct upload_begin *begin, char id[static UPLOAD_ID_MAX],
 			    uint64_t *offset, struct error *err)
 {
 	const uint32_t lacking = 1u << SYMBOL_PARTIAL | 1u << SYMBOL_MISSING | 1u << SYMBOL_FAILED;
-	int r = uploads_begin(server->uploads, begin, id, offset, err);
+	struct uploads *uploads = call->server->uploads;
+	const char *tenants[] = {begin->tenant};
+	const struct uploads_scope own = {.tenants = tenants, .count = 1};
+	int r = uploads_begin(uploads, begin, id, offset, err);
 	if (r != -EEXIST || begin->kind != UPLOAD_DEBUGINFO || !*begin->hash ||
-	    uploads_has_same(server->uploads, begin->build_id, begin->kind, begin->hash) ||
-	    !debuginfo_is_state(server, begin->build_id, lacking))
+	    uploads_has_same(uploads, &own, begin->build_id, begin->kind, begin->hash) ||
+	    !debuginfo_is_state(call, begin->build_id, lacking))
 		return r;
 	struct upload_begin replacing = *begin;
 	replacing.force = true;
-	if (uploads_is_coming(server->uploads, begin->build_id, begin->kind, NULL))
+	if (uploads_is_coming(uploads, &own, begin->build_id, begin->kind, NULL))
 		return error_set(err, -EBUSY, "another client is uploading this file");
-	return uploads_begin(server->uploads, &replacing, id, offset, err);
-}
-
-int debuginfo_set_tenant(struct server *server, const struct net_request *request, struct upload_begin *begin,
-			 struct error *err)
-{
-	const char *name = server->options.tenants ? tenant_name_of_request(request) : NULL;
-	if (!name || tenant_owns(server, request, NULL))
-		return 0;
-	int r = tenant_name_check(name, err);
-	if (r == 0)
-		snprintf(begin->tenant, sizeof(begin->tenant), "%s", name);
-	return r < 0 ? error_prefix(err, -EINVAL, "debug information") : 0;
+	return uploads_begin(uploads, &replacing, id, offset, err);
 }
 
 int debuginfo_find_upload(struct server *server, const struct net_request *request, const char *id, struct upload_begin *ret,
 			  uint64_t *ret_offset, struct error *err)
 {
-	const struct caller *caller = caller_of(request);
-	struct upload_begin own = {0};
-	int r = uploads_get(server->uploads, id, ret, ret_offset, err);
-	if (r < 0 || !caller || !*caller->tenant)
+	struct debuginfo_call call;
+	int r = debuginfo_call_init(server, request, &call, err);
+	if (r < 0)
 		return r;
-	r = debuginfo_set_tenant(server, request, &own, err);
-	return r < 0 || strcmp(own.tenant, ret->tenant) == 0 ? r : error_set(err, -ENOENT, "no such upload");
+	r = uploads_get(server->uploads, id, ret, ret_offset, err);
+	if (r == 0 && strcmp(call.tenant, ret->tenant) != 0)
+		r = uploads_get(server->uploads, "", ret, ret_offset, err); /* as for one that is not there */
+	return r;
 }
 
 static int check_owner(struct server *server, const struct net_request *request, const char *id, struct error *err)
@@ -539,7 +575,7 @@ static int check_owner(struct server *server, const struct net_request *request,
 
 void api_upload_begin(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct server *server = context;
+	struct debuginfo_call call;
 	struct upload_begin begin = {0};
 	struct error err = {0};
 	char id[UPLOAD_ID_MAX];
@@ -547,11 +583,13 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 	_cleanup_(json_decrefp) json_t *body = read_body(request, &err);
 	int r = body ? parse_begin(body, &begin, &err) : -EINVAL;
 	if (!r)
-		r = check_enabled(server, &err);
+		r = check_enabled(context, &err);
 	if (!r)
-		r = debuginfo_set_tenant(server, request, &begin, &err);
-	if (!r)
-		r = begin_or_replace(server, &begin, id, &offset, &err);
+		r = debuginfo_call_init(context, request, &call, &err);
+	if (!r) {
+		memcpy(begin.tenant, call.tenant, sizeof(begin.tenant));
+		r = begin_or_replace(&call, &begin, id, &offset, &err);
+	}
 	if (r < 0) {
 		respond_failure(response, r, NULL, &err);
 		return;
@@ -633,14 +671,4 @@ void api_upload_abort(void *context, const struct net_request *request, struct n
 	if (!r)
 		r = uploads_abort(server->uploads, id, &err);
 	respond_done(response, r, NULL, &err);
-}
-
-/* ---- arrivals ---- */
-
-void debuginfo_on_arrival(void *context, const char *build_id, enum upload_kind kind)
-{
-	struct server *server = context;
-	log_info("symbols: %s of build-id %s was uploaded", upload_kind_names[kind], build_id);
-	if (kind != UPLOAD_SOURCES)
-		symbolizer_arrived(server->symbolizer, build_id);
 }

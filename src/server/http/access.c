@@ -2,9 +2,12 @@
 /*
  * Who may talk to the server.
  *
- * On loopback without a token every local user may; what must be kept out is the web: a page that the user visits can make the
- * browser send requests to 127.0.0.1, and with DNS rebinding even read the answers. So the Host header must name this machine's
- * loopback (rebinding arrives under the attacker's name), and a request with an Origin must come from the page served here.
+ * On loopback without a token the users of this machine may, each as far as core/local.c says. What must be kept out besides
+ * is the web: a page that the user visits can make the browser send requests to 127.0.0.1, and with DNS rebinding even read the
+ * answers. So the Host header must name this machine's loopback (rebinding arrives under the attacker's name), a request with
+ * an Origin must come from the page served here, and one that changes something must not come from another site, with an Origin
+ * or without (Sec-Fetch-Site). All answers say that other sites' pages may not have them as images or scripts (CORP); pages
+ * that ask by CORS, with a token of their own, are not concerned.
  *
  * With tokens every request needs one: "Authorization: Bearer TOKEN" from programs, or Basic with any user name and the token
  * as password, which browsers ask their user for. Who that is, access/callers.c finds out; what it may do depends on its roles,
@@ -107,6 +110,16 @@ int access_open(struct server *server, struct error *err)
 	int r = audit_options.path && *audit_options.path ? audit_open(&audit_options, &server->audit, err) : 0;
 	if (r < 0)
 		return error_prefix(err, r, "audit log");
+	const struct local_options local = {.data_directory = server->data_directory,
+					    .users = server->options.local_users,
+					    .user_count = server->options.local_user_count,
+					    .user_list = server->options.local_user_list,
+					    .invoker = server->options.local_invoker,
+					    .read = server->options.local_read,
+					    .write = server->options.local_write};
+	r = local_init(&server->local, &local, err);
+	if (r < 0)
+		return r;
 	const struct callers_options options = {.token = server->token,
 						.tokens_file = server->options.tokens_file,
 						.tenants = server->options.tenants,
@@ -290,14 +303,47 @@ static bool admit(const struct server *server, struct net_request *request, bool
 	return result == CALLERS_FOUND;
 }
 
-/* On a server without tokens: anybody. */
-static bool admit_anybody(struct net_request *request, struct net_response *response)
+/* ---- without tokens ---- */
+
+/* Whether clients are processes of this machine, and nothing else says who they are. */
+static bool is_local(const struct server *server)
+{
+	return server->loopback_only && !server_is_restricted(server) && !server->options.tls_client_ca_file;
+}
+
+/* Where reading is for everybody, addresses still are not. */
+static bool check_user(const struct server *server, struct net_request *request, struct caller *caller,
+		       struct net_response *response)
+{
+	const struct local_access *local = &server->local;
+	enum permission permission = net_request_permission(request);
+	bool is_for_anybody = local_is_for_anybody(local, permission);
+	struct error problem = {0};
+	char text[512];
+	unsigned uid = 0;
+	/* What is no route is for net to say. */
+	if (!permission || (is_for_anybody && permission_local(permission) != LOCAL_NEED_READ))
+		return true;
+	int r = net_request_peer_user(request, &uid, &problem);
+	if (r == 0 && local_is_unknown(local, uid))
+		r = error_set(&problem, -ENOENT, "this server's user namespace does not know it: PrivateUsers of its unit?");
+	if (r == 0 && local_is_owner(local, uid))
+		return true;
+	caller->hides_addresses = true;
+	if (is_for_anybody)
+		return true;
+	local_explain(local, permission, uid, r < 0 ? problem.message : NULL, text, sizeof(text));
+	return refuse(response, 403, GRPC_PERMISSION_DENIED, text);
+}
+
+/* On a server without tokens. */
+static bool admit_anybody(const struct server *server, struct net_request *request, struct net_response *response)
 {
 	struct caller *caller = net_request_attach(request, sizeof(*caller));
 	if (!caller)
 		return refuse(response, 503, GRPC_UNAVAILABLE, "out of memory");
-	caller->is_admitted = true;
-	return true;
+	caller->is_admitted = !is_local(server) || check_user(server, request, caller, response);
+	return caller->is_admitted;
 }
 
 /* ---- pages of other sites ---- */
@@ -311,6 +357,14 @@ static bool origin_is_ours(const char *origin, const char *host)
 static bool is_preflight(const struct net_request *request)
 {
 	return strcmp(net_request_method(request), "OPTIONS") == 0;
+}
+
+/* A browser says it of each request, also where it sends no Origin; others say nothing. Another port of this host is another
+ * site here. */
+static bool comes_from_elsewhere(const struct net_request *request)
+{
+	const char *site = net_request_header(request, "sec-fetch-site");
+	return site && strcasecmp(site, "same-origin") != 0 && strcasecmp(site, "none") != 0;
 }
 
 /*
@@ -351,13 +405,15 @@ static bool authorize(const struct server *server, struct net_request *request, 
 		return refuse(
 			response, 403, GRPC_PERMISSION_DENIED,
 			"this server accepts local host names only (localhost, 127.0.0.1, [::1]); the Host header has another");
+	if (permission_changes(net_request_permission(request)) && comes_from_elsewhere(request))
+		is_foreign = true;
 	if (is_foreign && !may_come_from_elsewhere(server, request))
 		return refuse(response, 403, GRPC_PERMISSION_DENIED, "cross-site requests are rejected");
 	if (!server_is_restricted(server))
-		return admit_anybody(request, response);
+		return admit_anybody(server, request, response);
 	/* A preflight comes without a token, and does nothing. */
 	bool admitted = (is_foreign && is_preflight(request)) || admit(server, request, is_foreign, response);
-	if (is_foreign && admitted)
+	if (is_foreign && admitted && origin)
 		allow_origin(response, origin);
 	return admitted;
 }
@@ -365,7 +421,9 @@ static bool authorize(const struct server *server, struct net_request *request, 
 bool access_authorize(void *context, struct net_request *request, struct net_response *response)
 {
 	const struct server *server = context;
-	net_response_header(response, "X-Content-Type-Options", "nosniff"); /* stays on whatever is answered */
+	/* These stay on whatever is answered. */
+	net_response_header(response, "X-Content-Type-Options", "nosniff");
+	net_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
 	if (authorize(server, request, response))
 		return true;
 	audit_refusal(server, request, response);
@@ -375,7 +433,8 @@ bool access_authorize(void *context, struct net_request *request, struct net_res
 /* Ingest, and what agents do, is what a server is for, a thousand times a minute. */
 static bool is_audited(enum permission permission)
 {
-	return permission_changes(permission) && permission != PERMIT_WRITE && permission != PERMIT_AGENT;
+	return permission_changes(permission) && permission != PERMIT_WRITE && permission != PERMIT_UPLOAD &&
+	       permission != PERMIT_AGENT;
 }
 
 /* The files of a backup: that it was begun is in the log. */

@@ -59,6 +59,7 @@ static void check(const struct server *server, const struct access_case *cases, 
 		if (status != cases[i].status)
 			fail_msg("%s\n: %d, not %d", cases[i].head, status, cases[i].status);
 		assert_true(has_header(&response, "X-Content-Type-Options: nosniff"));
+		assert_true(has_header(&response, "Cross-Origin-Resource-Policy: same-origin"));
 		assert_int_equal(response.grpc_status, status == 400   ? GRPC_INVALID_ARGUMENT
 						       : status == 401 ? GRPC_UNAUTHENTICATED
 						       : status == 403 ? GRPC_PERMISSION_DENIED
@@ -194,6 +195,117 @@ static void test_pages(void **state)
 	assert_false(has_header(&response, "Access-Control"));
 	net_response_release(&response);
 	access_close(&server);
+}
+
+/* What changes something comes from the page here, or from no page, also where a browser sends no Origin. */
+static void test_sites(void **state)
+{
+	static const struct access_case cases[] = {
+		{"POST /api/v1/delete\nSec-Fetch-Site: same-origin", 0},
+		{"POST /api/v1/delete\nSec-Fetch-Site: none", 0},
+		{"POST /api/v1/delete", 0},
+		{"POST /api/v1/delete\nSec-Fetch-Site: cross-site", 403},
+		{"POST /api/v1/delete\nSec-Fetch-Site: Cross-Site", 403},
+		{"POST /api/v1/delete\nSec-Fetch-Site: same-site", 403}, /* another port of this host */
+		{"POST /api/v1/delete\nSec-Fetch-Site: ", 403},
+		{"POST /api/v1/delete\nHost: localhost:7070\nOrigin: http://localhost:7070\nSec-Fetch-Site: cross-site", 403},
+		{"GET /\nSec-Fetch-Site: cross-site", 0}, /* a link to the page */
+	};
+	static const struct access_case with_token[] = {
+		{"POST /api/v1/delete\nSec-Fetch-Site: cross-site\nAuthorization: Basic YW55OnNlY3JldC10b2tlbg==", 403},
+		{"POST /api/v1/delete\nSec-Fetch-Site: same-origin\nAuthorization: Basic YW55OnNlY3JldC10b2tlbg==", 0},
+		{"POST /settings.v1.SettingsService/Set\nOrigin: http://grafana.example\nSec-Fetch-Site: cross-site\n"
+		 "Authorization: Bearer " TOKEN,
+		 0},
+	};
+	struct server server = {.loopback_only = true};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		permission_of = strncmp(cases[i].head, "GET", 3) == 0 ? PERMIT_READ : PERMIT_ADMIN;
+		check(&server, &cases[i], 1);
+	}
+	permission_of = PERMIT_ADMIN;
+	server = (struct server){.token = (char[]){TOKEN}};
+	open_callers(&server);
+	CHECK(&server, with_token);
+	access_close(&server);
+	permission_of = 0;
+}
+
+/* ---- users of this machine ---- */
+
+static struct net_user user = {.fd = -1, .uid = 1000, .is_known = true};
+
+/* 0, or the status; and whether addresses are hidden from it. */
+static int try_as(const struct server *server, enum permission permission, bool *ret_hides, struct net_response *response)
+{
+	struct net_request request;
+	test_request_make(&request, "POST /x", (struct bytes){0});
+	request.permission = permission;
+	request.user = &user;
+	net_response_release(response);
+	net_response_init(response);
+	bool passes = access_authorize((void *)(uintptr_t)server, &request, response);
+	*ret_hides = caller_of(&request) && caller_of(&request)->hides_addresses;
+	request_release(&request);
+	return passes ? 0 : response->status;
+}
+
+static void test_users(void **state)
+{
+	static const enum permission needs[] = {PERMIT_OPEN,   PERMIT_READ,   PERMIT_READ_SERVER,
+						PERMIT_WRITE,  PERMIT_UPLOAD, PERMIT_AGENT,
+						PERMIT_RECORD, PERMIT_ADMIN,  PERMIT_ADMIN_SERVER};
+	static const struct {
+		const char *what;
+		struct net_user user;
+		enum local_rule read, write;
+		const char *may; /* one for each of `needs` */
+		bool hides;	 /* addresses, from who reads */
+	} cases[] = {
+		{"another user", {-1, 1000, true}, LOCAL_OWNERS, LOCAL_BY_KERNEL, "y--y-----", false},
+		{"another user, not even profiles", {-1, 1000, true}, LOCAL_OWNERS, LOCAL_OWNERS, "y--------", false},
+		{"another user who may read", {-1, 1000, true}, LOCAL_ANYBODY, LOCAL_ANYBODY, "yyyy-----", true},
+		{"root", {-1, 0, true}, LOCAL_OWNERS, LOCAL_OWNERS, "yyyyyyyyy", false},
+		{"an owner", {-1, 33, true}, LOCAL_OWNERS, LOCAL_OWNERS, "yyyyyyyyy", false},
+		{"an owner where all may read", {-1, 33, true}, LOCAL_ANYBODY, LOCAL_BY_KERNEL, "yyyyyyyyy", false},
+		{"somebody unknown", {-1, 0, false}, LOCAL_OWNERS, LOCAL_OWNERS, "y--------", false},
+		{"somebody unknown who may read", {-1, 0, false}, LOCAL_ANYBODY, LOCAL_ANYBODY, "yyyy-----", true},
+	};
+	struct net_response response;
+	(void)state;
+	net_response_init(&response);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server server = {.loopback_only = true, .local = {.owners = {33}, .owner_count = 1, .names = "wick"}};
+		server.local.read = cases[i].read;
+		server.local.write = cases[i].write;
+		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++) {
+			bool hides, may = cases[i].may[k] == 'y';
+			user = cases[i].user;
+			int status = try_as(&server, needs[k], &hides, &response);
+			if (status != (may ? 0 : 403))
+				fail_msg("%s: permission %s: %d", cases[i].what, permission_name(needs[k]), status);
+			if (may && permission_local(needs[k]) == LOCAL_NEED_READ)
+				assert_int_equal(hides, cases[i].hides);
+			if (may)
+				continue;
+			assert_int_equal(response.grpc_status, GRPC_PERMISSION_DENIED);
+			assert_non_null(strstr(response.message, "only wick may"));
+			assert_non_null(strstr(response.message, "local.users"));
+			assert_non_null(
+				strstr(response.message, cases[i].user.is_known ? "user id 1000" : "cannot be determined"));
+		}
+	}
+	/* With a token, a certificate, or for all the network, users do not count. */
+	struct server others[] = {{.loopback_only = false, .options.insecure = true},
+				  {.loopback_only = true, .options.tls_client_ca_file = "ca.pem"}};
+	for (size_t i = 0; i < 2; i++) {
+		bool hides;
+		user = (struct net_peer){-1, 1000, true};
+		assert_int_equal(try_as(&others[i], PERMIT_ADMIN, &hides, &response), 0);
+		assert_false(hides);
+	}
+	net_response_release(&response);
 }
 
 static void test_listen(void **state)
@@ -492,10 +604,11 @@ static void test_delays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hosts),		cmocka_unit_test(test_origins), cmocka_unit_test(test_tokens),
-		cmocka_unit_test(test_pages),		cmocka_unit_test(test_listen),	cmocka_unit_test(test_further_ports),
-		cmocka_unit_test(test_changes),		cmocka_unit_test(test_roles),	cmocka_unit_test(test_tenants),
-		cmocka_unit_test(test_tenants_without), cmocka_unit_test(test_reload),	cmocka_unit_test(test_delays),
+		cmocka_unit_test(test_hosts),  cmocka_unit_test(test_origins),	     cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_sites),  cmocka_unit_test(test_users),	     cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_listen), cmocka_unit_test(test_further_ports), cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_roles),  cmocka_unit_test(test_tenants),	     cmocka_unit_test(test_tenants_without),
+		cmocka_unit_test(test_reload), cmocka_unit_test(test_delays),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

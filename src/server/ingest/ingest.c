@@ -160,7 +160,7 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 		return r;
 	limits_pay_samples(ingest->tenant, result.samples);
 	if (!result.duplicate) {
-		symbols_note(ingest->server, profile);
+		symbols_note(ingest->tenant, profile);
 		forward_profile(ingest->server->forward, profile, ingest->tenant->is_default ? "" : ingest->tenant->name, name,
 				labels);
 	}

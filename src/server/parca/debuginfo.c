@@ -113,39 +113,40 @@ static int parse_subject(struct bytes build_id, struct bytes hash, bool force, u
 }
 
 /* An upload that is there already: is it any good, and if not, is this a better one? */
-static const char *decide_existing(struct server *server, const struct upload_begin *begin, bool *ret_should)
+static const char *decide_existing(struct debuginfo_call *call, const struct upload_begin *begin, bool *ret_should)
 {
-	bool invalid = begin->kind == UPLOAD_DEBUGINFO && debuginfo_is_state(server, begin->build_id, 1u << SYMBOL_FAILED);
+	bool invalid = begin->kind == UPLOAD_DEBUGINFO && debuginfo_is_state(call, begin->build_id, 1u << SYMBOL_FAILED);
 	*ret_should = begin->force || invalid;
 	if (!invalid)
 		return begin->force ? REASON_FORCED : REASON_EXISTS;
 	if (!*begin->hash)
 		return REASON_INVALID;
-	*ret_should = !uploads_has_same(server->uploads, begin->build_id, begin->kind, begin->hash);
+	*ret_should = !uploads_has_same(call->server->uploads, &call->symbols.scope, begin->build_id, begin->kind, begin->hash);
 	return *ret_should ? REASON_NOT_EQUAL : REASON_EQUAL;
 }
 
-static const char *decide_upload(struct server *server, const struct subject *subject, bool *ret_should)
+static const char *decide_upload(struct debuginfo_call *call, const struct subject *subject, bool *ret_should)
 {
 	const struct upload_begin *begin = &subject->begin;
-	struct uploads *uploads = server->uploads;
+	const struct uploads_scope *scope = &call->symbols.scope;
+	struct uploads *uploads = call->server->uploads;
 	*ret_should = false;
-	if (server->options.symbols.no_uploads)
+	if (call->server->options.symbols.no_uploads)
 		return REASON_DISABLED;
 	if (!subject->named_hex || begin->kind == UPLOAD_KINDS)
 		return REASON_NO_HEX;
-	if (uploads_is_coming(uploads, begin->build_id, begin->kind, NULL)) {
+	if (uploads_is_coming(uploads, scope, begin->build_id, begin->kind, NULL)) {
 		*ret_should = begin->force;
 		return begin->force ? REASON_RESTART : REASON_IN_PROGRESS;
 	}
-	if (uploads_has(uploads, begin->build_id, begin->kind))
-		return decide_existing(server, begin, ret_should);
+	if (uploads_has(uploads, scope, begin->build_id, begin->kind))
+		return decide_existing(call, begin, ret_should);
 	bool is_debuginfo = begin->kind == UPLOAD_DEBUGINFO, later = false;
-	bool wanted = !is_debuginfo || symbolizer_wants(server->symbolizer, begin->build_id, "", &later);
+	bool wanted = !is_debuginfo || debuginfo_symbols_are_wanted(call, begin->build_id, "", &later);
 	*ret_should = begin->force || wanted || later;
 	if (!*ret_should)
 		return REASON_KNOWN;
-	return uploads_is_stale(uploads, begin->build_id, begin->kind) ? REASON_STALE : REASON_FIRST;
+	return uploads_is_stale(uploads, scope, begin->build_id, begin->kind) ? REASON_STALE : REASON_FIRST;
 }
 
 void parca_should_initiate(void *context, const struct net_request *request, struct net_response *response)
@@ -153,15 +154,18 @@ void parca_should_initiate(void *context, const struct net_request *request, str
 	struct error err = {0};
 	struct request in;
 	struct subject subject;
+	struct debuginfo_call call;
 	bool should = false;
 	int r = parse_request(net_request_body(request), &in, &err);
 	if (!r)
 		r = parse_subject(in.texts[1], in.texts[2], in.numbers[3], in.numbers[4], in.numbers[5], &subject, &err);
+	if (!r)
+		r = debuginfo_call_init(context, request, &call, &err);
 	if (r < 0) {
 		respond_grpc(response, grpc_code_of(r), err.message);
 		return;
 	}
-	const char *reason = decide_upload(context, &subject, &should);
+	const char *reason = decide_upload(&call, &subject, &should);
 	if ((should && pb_write_varint(&response->body, 1, 1) < 0) || pb_write_string(&response->body, 2, reason) < 0)
 		respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
 }
@@ -178,13 +182,13 @@ static int write_instructions(struct buffer *out, const struct upload_begin *beg
 	return pb_end(out, mark);
 }
 
-static void initiate(struct server *server, const struct subject *subject, struct net_response *response)
+static void initiate(struct debuginfo_call *call, const struct subject *subject, struct net_response *response)
 {
 	struct error err = {0};
 	char id[UPLOAD_ID_MAX], text[512];
 	uint64_t offset;
 	bool should;
-	const char *reason = decide_upload(server, subject, &should);
+	const char *reason = decide_upload(call, subject, &should);
 	if (!should && strcmp(reason, REASON_EQUAL) == 0) {
 		respond_grpc(response, GRPC_ALREADY_EXISTS, reason);
 		return;
@@ -197,7 +201,7 @@ static void initiate(struct server *server, const struct subject *subject, struc
 	}
 	struct upload_begin begin = subject->begin;
 	begin.force |= strcmp(reason, REASON_NOT_EQUAL) == 0;
-	int r = uploads_begin(server->uploads, &begin, id, &offset, &err);
+	int r = uploads_begin(call->server->uploads, &begin, id, &offset, &err);
 	if (r == -E2BIG) /* agents do not come back after this one */
 		r = -EINVAL;
 	if (!r)
@@ -211,6 +215,7 @@ void parca_initiate(void *context, const struct net_request *request, struct net
 	struct error err = {0};
 	struct request in;
 	struct subject subject;
+	struct debuginfo_call call;
 	int r = parse_request(net_request_body(request), &in, &err);
 	if (!r)
 		r = parse_subject(in.texts[1], in.texts[3], in.numbers[4], in.numbers[5], in.numbers[6], &subject, &err);
@@ -219,13 +224,14 @@ void parca_initiate(void *context, const struct net_request *request, struct net
 	if (!r && !in.numbers[2])
 		r = error_set(&err, -EINVAL, "size must be set");
 	if (!r)
-		r = debuginfo_set_tenant(context, request, &subject.begin, &err);
+		r = debuginfo_call_init(context, request, &call, &err);
 	if (r < 0) {
 		respond_grpc(response, grpc_code_of(r), err.message);
 		return;
 	}
 	subject.begin.size = in.numbers[2];
-	initiate(context, &subject, response);
+	memcpy(subject.begin.tenant, call.tenant, sizeof(subject.begin.tenant));
+	initiate(&call, &subject, response);
 }
 
 /* ---- the stream ---- */

@@ -187,7 +187,7 @@ static int count_profiles(struct parca *p, const struct query_series_options *op
 	struct error why = {0};
 	if (query->to_ns - query->from_ns > COUNT_MOST_NS || options->each)
 		return 0;
-	int r = query_points(p->call.tenant->store, p->call.server->symbolizer, query, options->by, options->by_count, ret,
+	int r = query_points(p->call.tenant->store, p->call.tenant->symbolizer, query, options->by, options->by_count, ret,
 			     &p->call.stats, &why);
 	return r == -EINVAL ? 0 : r < 0 ? error_set(err, r, "%s", why.message) : 1;
 }
@@ -210,13 +210,13 @@ int parca_answer_query_range(struct parca *p, struct parca_request *in, struct e
 		.others = true};
 	if (options.step_ns < NS_PER_MS)
 		return error_set(err, -EINVAL, "the step is shorter than 1ms");
-	int r = query_series(p->call.tenant->store, p->call.server->symbolizer, &p->call.query, &options, &series,
+	int r = query_series(p->call.tenant->store, p->call.tenant->symbolizer, &p->call.query, &options, &series,
 			     &p->call.stats, err);
 	if (!r && !in->list.count && series.count && profile_type_is_gauge(&series.type)) {
 		query_series_release(&series);
 		series = (struct query_series){0};
 		options.each = true;
-		r = query_series(p->call.tenant->store, p->call.server->symbolizer, &p->call.query, &options, &series,
+		r = query_series(p->call.tenant->store, p->call.tenant->symbolizer, &p->call.query, &options, &series,
 				 &p->call.stats, err);
 	}
 	int counted = r < 0 ? r : count_profiles(p, &options, &points, err);

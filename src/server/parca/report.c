@@ -503,7 +503,7 @@ static int merge(struct parca *p, const struct parca_request *in, const struct p
 {
 	const struct query_merge_options options = {.by = in->labels, .by_count = in->is_diff ? 0 : in->label_count};
 	struct query *query = &p->call.query;
-	struct symbolizer *symbolizer = in->report == PARCA_PROFILE_METADATA ? NULL : p->call.server->symbolizer;
+	struct symbolizer *symbolizer = in->report == PARCA_PROFILE_METADATA ? NULL : p->call.tenant->symbolizer;
 	query->selector = selection->query;
 	query->from_ns = selection->from_ns;
 	query->to_ns = selection->to_ns + 1;

@@ -154,7 +154,7 @@ int parca_source_text(struct parca *p, const struct parca_source *source, const 
 	for (size_t i = 1; profile && *source->build_id && i < profile->mapping_count; i++)
 		if (strcmp(profile_string(profile, profile->mappings[i].build_id), source->build_id) == 0)
 			binary = profile_string(profile, profile->mappings[i].file_name);
-	if (!p->call.server->symbolizer)
+	if (!p->call.tenant->symbolizer)
 		return error_set(err, -ENOENT, "this server has no symbols");
-	return source_text_read(p->call.server->symbolizer, source->build_id, binary, source->file, &want, out, &from, err);
+	return source_text_read(p->call.tenant->symbolizer, source->build_id, binary, source->file, &want, out, &from, err);
 }

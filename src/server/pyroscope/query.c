@@ -476,7 +476,7 @@ static uint64_t count_profiles(struct pyroscope *p, uint64_t samples)
 	struct error why = {0};
 	if (samples == 0 || samples > ANALYZE_SAMPLES_MAX)
 		return 0;
-	return query_points(p->tenant->store, p->server->symbolizer, &p->query, NULL, 0, &points, &p->stats, &why) < 0
+	return query_points(p->tenant->store, p->tenant->symbolizer, &p->query, NULL, 0, &points, &p->stats, &why) < 0
 		       ? 0
 		       : points.count;
 }

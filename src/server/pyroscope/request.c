@@ -26,6 +26,7 @@ void pyroscope_init_background(struct pyroscope *p, struct server *server, struc
 	*p = (struct pyroscope){
 		.server = server, .tenant = tenant, .started_ns = time_monotonic_ns(), .arena.max_bytes = TEXT_BYTES_MAX};
 	init_query(p, cancel);
+	p->query.hide_addresses = true; /* whoever comes for the result */
 	p->query.deadline_ns = p->started_ns + server->options.query_timeout_max_ns;
 	query_budget_make(server, tenant, &p->query, &p->budget);
 	budget_enter(&p->budget);
@@ -44,6 +45,7 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 		return r;
 	int64_t most_ns = server->options.query_timeout_ns;
 	init_query(p, net_request_cancelled(request));
+	p->query.hide_addresses = caller_of(request) && caller_of(request)->hides_addresses;
 	p->query.deadline_ns = p->started_ns + (timeout_ns > 0 && timeout_ns < most_ns ? timeout_ns : most_ns);
 	return query_budget_begin(server, p->tenant, &p->query, response, err);
 }
@@ -220,7 +222,7 @@ static int merge_ids(struct pyroscope *p, const struct pyroscope_request *in, st
 		if (query.from_ns < p->query.from_ns || query.to_ns > p->query.to_ns)
 			continue;
 		const struct query_merge_options options = {.series = keys, .series_count = end - i};
-		r = query_merge(p->tenant->store, p->server->symbolizer, &query, &options, &one, &p->stats, err);
+		r = query_merge(p->tenant->store, p->tenant->symbolizer, &query, &options, &one, &p->stats, err);
 		if (!r && one->sample_count)
 			r = profile_merge(whole, one, true, err);
 	}
@@ -235,7 +237,7 @@ int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, str
 	if (r < 0)
 		return r;
 	return in->profiles.count ? merge_ids(p, in, ret, err)
-				  : query_merge(p->tenant->store, p->server->symbolizer, &p->query, NULL, ret, &p->stats, err);
+				  : query_merge(p->tenant->store, p->tenant->symbolizer, &p->query, NULL, ret, &p->stats, err);
 }
 
 int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, size_t nodes_max, struct flame **ret,

@@ -91,7 +91,7 @@ static int sum_series(struct pyroscope *p, const struct pyroscope_request *in, c
 					       .by = in->labels.items,
 					       .by_count = in->labels.count,
 					       .limit = ROWS_MAX};
-	int r = query_series(p->tenant->store, p->server->symbolizer, &p->query, &options, &series, &p->stats, err);
+	int r = query_series(p->tenant->store, p->tenant->symbolizer, &p->query, &options, &series, &p->stats, err);
 	return r < 0 ? r : take_sums(&series, steps, p->query.from_ns, ret, err);
 }
 
@@ -128,7 +128,7 @@ static int add_exemplars(struct pyroscope *p, const struct pyroscope_request *in
 {
 	struct query_points *points = &series->points;
 	struct error why = {0};
-	int r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, points,
+	int r = query_points(p->tenant->store, p->tenant->symbolizer, &p->query, in->labels.items, in->labels.count, points,
 			     &p->stats, &why);
 	if (r == -EINVAL)
 		return net_response_header(p->response, "X-Wick-Partial", why.message) == -ENOMEM ? error_nomem(err) : 0;
@@ -175,7 +175,7 @@ static int average_series(struct pyroscope *p, const struct pyroscope_request *i
 			  struct pyroscope_series *ret, struct error *err)
 {
 	struct query_points *points = &ret->points;
-	int r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, points,
+	int r = query_points(p->tenant->store, p->tenant->symbolizer, &p->query, in->labels.items, in->labels.count, points,
 			     &p->stats, err);
 	ret->rows = r < 0 ? NULL : mem_zalloc_array(points->group_count, sizeof(*ret->rows));
 	if (r < 0 || !ret->rows)
@@ -322,7 +322,7 @@ int pyroscope_heatmap(struct pyroscope *p, const struct pyroscope_request *in, s
 		r = check_exemplars(in, err);
 	if (r < 0)
 		return r;
-	r = (in->heatmap == HEATMAP_SPAN ? query_span_points : query_points)(p->tenant->store, p->server->symbolizer, &p->query,
+	r = (in->heatmap == HEATMAP_SPAN ? query_span_points : query_points)(p->tenant->store, p->tenant->symbolizer, &p->query,
 									     in->labels.items, in->labels.count, &ret->points,
 									     &p->stats, err);
 	if (!r)

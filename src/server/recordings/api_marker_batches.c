@@ -406,6 +406,8 @@ static int answer_profile(struct call *call, struct error *err)
 	if (pthread_mutex_trylock(&call->server->recordings_turn) != 0)
 		return error_set(err, -EAGAIN, "another profile of several hosts is being built; try again");
 	r = merge(call, &chosen, profile, err);
+	if (r == 0 && call->query.hide_addresses)
+		r = profile_hide_addresses(profile, err);
 	if (r == 0) {
 		title_of(profile, title, sizeof(title));
 		r = api_write_profile(call->server, profile, title, "recording-" CONTROL_CONTINUOUS, format, call->response,

@@ -244,6 +244,8 @@ static int make_profile(const struct server *server, struct recordings *recordin
 		r = profile_align(profile, NULL, NULL, err);
 	if (r == 0)
 		r = note_missing(profile, recording, err);
+	if (r == 0 && caller_of(request) && caller_of(request)->hides_addresses)
+		r = profile_hide_addresses(profile, err);
 	if (r < 0)
 		return r;
 	title_of(recording, title, sizeof(title));

@@ -78,6 +78,7 @@ static bool authorize(void *context, struct net_request *request, struct net_res
 	net_response_header(response, "Cache-Control", "no-store");
 	net_response_header(response, "Referrer-Policy", "no-referrer"); /* the path holds the token */
 	net_response_header(response, "X-Content-Type-Options", "nosniff");
+	net_response_header(response, "Cross-Origin-Resource-Policy", "same-origin"); /* Firefox Profiler asks by CORS */
 	net_response_header(response, "Vary", "Origin");
 	if (!host || !is_own_host(viewer, host))
 		return refuse(response, 421, "this server accepts its own address as Host only");

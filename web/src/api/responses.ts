@@ -194,17 +194,17 @@ export interface BinariesResponse {
 		files: number;
 		bytes: number;
 		open: number;
-		refused: number;
-		failed: number;
-		evicted: number;
+		refused?: number; // this and the following: of a server without tenants only
+		failed?: number;
+		evicted?: number;
 	};
 	debuginfod: {
 		servers: number;
-		found: number;
-		missing: number;
-		missing_cached: number;
-		failures: number;
-		bytes_fetched: number;
+		found?: number; // likewise
+		missing?: number;
+		missing_cached?: number;
+		failures?: number;
+		bytes_fetched?: number;
 		problem: string;
 	};
 }

@@ -49,7 +49,7 @@ function States({ counts, state, set }: { counts: Record<string, number>; state:
 }
 
 const list = (parts: (string | false)[]) => parts.filter((part) => part).join(', ');
-const some = (n: number, text: (count: string) => string) => n > 0 && text(formatCount(n));
+const some = (n: number | undefined, text: (count: string) => string) => n !== undefined && n > 0 && text(formatCount(n));
 
 function uploadsText(u: BinariesResponse['uploads']): string {
 	if (!u.enabled) return T.binaries.uploadsOff;
@@ -68,11 +68,11 @@ function debuginfodText(d: BinariesResponse['debuginfod']): string {
 	if (d.servers === 0) return T.binaries.noServer;
 	const counts = list([
 		some(d.found, T.binaries.found),
-		some(d.missing + d.missing_cached, T.binaries.notThere),
+		some((d.missing ?? 0) + (d.missing_cached ?? 0), T.binaries.notThere),
 		some(d.failures, T.binaries.failed),
-		d.bytes_fetched > 0 && T.binaries.fetched(formatBytes(d.bytes_fetched)),
+		(d.bytes_fetched ?? 0) > 0 && T.binaries.fetched(formatBytes(d.bytes_fetched ?? 0)),
 	]);
-	return T.binaries.servers(d.servers, counts || T.binaries.noRequests);
+	return T.binaries.servers(d.servers, counts || (d.found === undefined ? '' : T.binaries.noRequests));
 }
 
 function Summary({ response }: { response: BinariesResponse }) {

@@ -142,7 +142,7 @@ export const binaries = {
 	evicted: (count: string) => `${count} evicted`,
 	debuginfod: 'debuginfod',
 	noServer: 'no server configured',
-	servers: (n: number, counts: string) => `${n} ${plural(n, 'server', 'servers')}: ${counts}`,
+	servers: (n: number, counts: string) => `${n} ${plural(n, 'server', 'servers')}${counts && ': '}${counts}`,
 	noRequests: 'no requests yet',
 	found: (count: string) => `${count} found`,
 	notThere: (count: string) => `${count} not found`,
