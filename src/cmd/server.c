@@ -9,6 +9,7 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/service/service.h"
 #include "cmd/store_options.h"
 
 static void stop_server(void *context)
@@ -54,8 +55,9 @@ static void apply_otlp(struct otlp_listens *listens, struct server_options *opti
 		options->otlp_http_listen = listens->http;
 }
 
-static int run_server(const struct store_arguments *arguments, const struct tls_arguments *tls, const char *config,
-		      const char *tokens, bool tenants, bool otlp, struct error *err)
+static int run_server(const struct store_arguments *arguments, const struct service_arguments *service_arguments,
+		      const struct tls_arguments *tls, const char *config, const char *tokens, bool tenants, bool otlp,
+		      struct error *err)
 {
 	struct otlp_listens listens;
 	struct server_options options;
@@ -80,9 +82,15 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	}
 	if (r < 0)
 		return r;
+	struct service service;
+	descriptors_raise();
+	r = service_server_prepare(service_arguments, &options, &service, err);
+	if (r == 0)
+		r = service_server_enter(&service, &options, err);
+	if (r < 0)
+		return r;
 	_cleanup_(server_freep) struct server *server = NULL;
 	mem_return_large();
-	descriptors_raise();
 	r = server_new(&options, &server, err);
 	if (r < 0)
 		return r;
@@ -90,8 +98,9 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	signals_install_reload(reload_server, server);
 	char kept[96];
 	store_arguments_describe(&options, kept, sizeof(kept));
-	fprintf(stderr, "wick server: %s://%s, data in %s (%s); Ctrl-C stops\n", options.tls_cert_file ? "https" : "http",
-		server_address(server), options.data_directory, kept);
+	fprintf(stderr, "wick server: %s://%s, data in %s (%s)%s%s; Ctrl-C stops\n", options.tls_cert_file ? "https" : "http",
+		server_address(server), options.data_directory, kept, service.changes ? ", user " : "",
+		service.changes ? service.user.name : "");
 	for (unsigned i = 0; i < 2; i++)
 		if (server_otlp_address(server, i))
 			fprintf(stderr, "wick server: OTLP on %s\n", server_otlp_address(server, i));
@@ -107,6 +116,7 @@ int cmd_server(int argc, char **argv)
 	struct store_arguments arguments = {0};
 	const char *config = NULL, *tokens = NULL;
 	struct tls_arguments tls = {0};
+	struct service_arguments service = {0};
 	bool tenants = false, otlp = false;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
@@ -118,16 +128,19 @@ int cmd_server(int argc, char **argv)
 		 .help = "serve https with this certificate and its chain (PEM)"},
 		{0, "tls-key", "FILE", OPTION_TEXT, &tls.key, .help = "its key (default: in the same file)"},
 		{0, "tls-client-ca", "FILE", OPTION_TEXT, &tls.client_ca, .help = "require client certificates of these CAs"},
+		SERVICE_OPTION_ROWS(&service, "the data's owner, wick, nobody"),
 		{0}};
-	const struct usage usage = {.verb = "server",
-				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [--config FILE]",
-				    .description = "Stores profiles that agents and others send (OTLP, pprof), answers "
-						   "queries, and serves\nthe web UI. Needs no privileges.",
-				    .options = options,
-				    .environment = true,
-				    .examples = "wick server --data /srv/wick --keep 90d --keep-size 200G\nwick server "
-						"--listen 0.0.0.0:7070 --token-file /etc/wick/token"};
+	const struct usage usage = {
+		.verb = "server",
+		.synopsis = "[--data DIR] [--listen ADDR:PORT] [--config FILE]",
+		.description = "Stores profiles that agents and others send (OTLP, pprof), answers "
+			       "queries, and serves\nthe web UI. Needs no privileges; started by root it becomes another user.",
+		.options = options,
+		.environment = true,
+		.examples = "wick server --data /srv/wick --keep 90d --keep-size 200G\nwick server "
+			    "--listen 0.0.0.0:7070 --token-file /etc/wick/token"};
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
-	return run_server(&arguments, &tls, config, tokens, tenants, otlp, &err) < 0 ? cmd_fail("server", &err) : EXIT_DONE;
+	return run_server(&arguments, &service, &tls, config, tokens, tenants, otlp, &err) < 0 ? cmd_fail("server", &err)
+											       : EXIT_DONE;
 }

@@ -92,6 +92,8 @@ static const struct yaml_field settings[] = {
 	SETTING("otlp.grpc_listen", EMPTY_TEXT, otlp_grpc_listen),
 	SETTING("otlp.http_listen", EMPTY_TEXT, otlp_http_listen),
 	SETTING("insecure", FLAG, insecure),
+	SETTING("user", EMPTY_TEXT, user),
+	SETTING("sandbox", NOT_FLAG, no_sandbox),
 	SETTING("tenants", FLAG, tenants),
 	SETTING("tls.cert_file", EMPTY_TEXT, tls_cert_file),
 	SETTING("tls.key_file", EMPTY_TEXT, tls_key_file),

@@ -95,6 +95,8 @@ struct server_options {
 	const char *audit_file;				 /* the audit log; NULL = none */
 	uint64_t audit_bytes;				 /* of it; 0 = 64 MiB */
 	bool insecure;					 /* listen beyond loopback without a token */
+	const char *user;				 /* of cmd/service: as whom to run; NULL = it chooses */
+	bool no_sandbox;				 /* likewise */
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
 	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */
 	const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;

@@ -132,7 +132,7 @@ static struct stamp stamp_of(const char *path)
 {
 	struct stat info;
 	struct stamp stamp = {0};
-	if (path && stat(path, &info) == 0)
+	if (path && io_stat(path, &info) == 0)
 		stamp = (struct stamp){.device = info.st_dev,
 				       .inode = info.st_ino,
 				       .size = info.st_size,
