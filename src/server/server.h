@@ -95,6 +95,8 @@ struct server_options {
 	const char *audit_file;				 /* the audit log; NULL = none */
 	uint64_t audit_bytes;				 /* of it; 0 = 64 MiB */
 	bool insecure;					 /* listen beyond loopback without a token */
+	const char *path_prefix;			 /* under which a reverse proxy has this server: "/wick"; NULL = none */
+	const char *trusted_proxies;			 /* networks, separated by blanks; NULL = none */
 	const char *user;				 /* of cmd/service: as whom to run; NULL = it chooses */
 	bool no_sandbox;				 /* likewise */
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */

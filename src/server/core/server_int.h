@@ -36,8 +36,9 @@ struct server {
 	char *data_directory, *token;
 	char listen_host[256];
 	bool loopback_only;
-	struct callers *callers; /* access/callers.h; NULL in tests only: `token` alone counts */
-	struct audit *audit;	 /* NULL = none */
+	struct net_networks *trusted_proxies; /* NULL = none */
+	struct callers *callers;	      /* access/callers.h; NULL in tests only: `token` alone counts */
+	struct audit *audit;		      /* NULL = none */
 	struct symbolizer *symbolizer;
 	struct uploads *uploads;
 	struct debuginfod *debuginfod; /* NULL = no servers */
