@@ -113,6 +113,8 @@ static const struct yaml_field settings[] = {
 	SETTING("token_file", TEXT, token_file),
 	SETTING("tenant", TEXT, tenant),
 	SETTING("listen", TEXT, listen),
+	SETTING("user", TEXT, user),
+	SETTING("sandbox", NOT, no_sandbox),
 	YAML_CUSTOM("event", read_event),
 	YAML_CUSTOM("runtimes", read_runtimes),
 	SETTING("frequency", COUNT, frequency_hz, .least = 1, .most = 10000),

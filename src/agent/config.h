@@ -31,7 +31,8 @@
 
 struct agent_config {
 	/* NULL, 0: not in the file */
-	const char *server, *token_file, *tenant, *event, *listen, *runtimes;
+	const char *server, *token_file, *tenant, *event, *listen, *runtimes, *user;
+	bool no_sandbox; /* sandbox: false */
 	unsigned frequency_hz, frequency_least_hz;
 	bool no_process_stats; /* process_stats: false */
 	bool no_remote_record; /* remote_record: false */

@@ -23,6 +23,7 @@
 #include "agent/sample/cpus.h"
 #include "agent/sample/sampler.h"
 #include "base/io.h"
+#include "base/kallsyms_path.h"
 #include "base/time.h"
 
 void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
@@ -187,7 +188,7 @@ static void examine_pmu(struct doctor_row *row)
 static void examine_kallsyms(struct doctor_row *row)
 {
 	char line[128];
-	_cleanup_(file_closep) FILE *file = fopen("/proc/kallsyms", "re");
+	_cleanup_(file_closep) FILE *file = fopen(kallsyms_path(), "re");
 	int code = file ? 0 : errno;
 	bool read = file && fgets(line, sizeof(line), file), hidden = true;
 

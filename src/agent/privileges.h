@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/agent: the capabilities that it needs to run. */
+/* The capabilities that the agent needs to run. */
 #ifndef WICK_AGENT_PRIVILEGES_H
 #define WICK_AGENT_PRIVILEGES_H
 

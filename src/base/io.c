@@ -45,6 +45,18 @@ int io_open_regular(const char *path, struct error *err)
 	return io_open(again, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0, err);
 }
 
+int (*io_open_instead)(const char *path);
+
+int io_stat(const char *path, struct stat *ret)
+{
+	if (stat(path, ret) == 0)
+		return 0;
+	if (errno != EACCES || !io_open_instead)
+		return -errno;
+	_cleanup_(fd_closep) int fd = io_open_instead(path);
+	return fd < 0 ? fd : fstat(fd, ret) < 0 ? -errno : 0;
+}
+
 int io_close(int fd)
 {
 	fd_closep(&fd);
@@ -321,9 +333,11 @@ int io_read_file(const char *path, size_t max, struct buffer *ret, struct error 
 	ret->max = max;
 	_cleanup_(fd_closep) int opened = -1;
 	if (!is_stdin) {
-		opened = io_open(path, O_RDONLY, 0, err);
+		int r = opened = io_open(path, O_RDONLY, 0, err);
+		if (r == -EACCES && io_open_instead)
+			opened = io_open_instead(path);
 		if (opened < 0)
-			return opened;
+			return r;
 	}
 	int r = read_descriptor(is_stdin ? STDIN_FILENO : opened, is_stdin ? "standard input" : path, max, ret, err);
 	if (r < 0)
@@ -343,7 +357,7 @@ DIR *io_open_dir_at(int at, const char *name)
 struct io_stamp io_stamp_of(const char *path)
 {
 	struct stat info;
-	if (!path || stat(path, &info) < 0)
+	if (!path || io_stat(path, &info) < 0)
 		return (struct io_stamp){0};
 	return (struct io_stamp){.device = info.st_dev,
 				 .inode = info.st_ino,

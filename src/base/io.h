@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/buffer.h"
@@ -20,7 +21,11 @@ int io_open(const char *path, int flags, mode_t mode, struct error *err);
 /* A regular file for reading, -ENOENT if it is anything else. It is looked at before it is opened: opening a pipe or a device
  * has effects. */
 int io_open_regular(const char *path, struct error *err);
-int io_close(int fd); /* fd < 0 allowed; returns -1, so that "fd = io_close(fd)" clears */
+/* Where this process may not open or look at a file (EACCES), this is asked for a descriptor to read it by, in io_read_file()
+ * and io_stat(): base/broker.h. NULL = nobody is. Set before there are threads. */
+extern int (*io_open_instead)(const char *path);
+int io_stat(const char *path, struct stat *ret); /* 0 or a negative errno */
+int io_close(int fd);				 /* fd < 0 allowed; returns -1, so that "fd = io_close(fd)" clears */
 /* Writes all. A short write on a full disk is -ENOSPC. `name` is used in messages only. */
 int io_write(int fd, const void *data, size_t len, const char *name, struct error *err);
 int io_pwrite(int fd, const void *data, size_t len, uint64_t offset, const char *name, struct error *err);

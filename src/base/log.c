@@ -21,8 +21,8 @@
 static _Atomic int max_level = LOG_INFO;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const char *const level_names[] = {"error", "warning", "info"};
-static const char *const level_colours[] = {"\033[31m", "\033[33m", ""};
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+static const char *const level_colours[] = {"\033[31m", "\033[33m", "", ""};
 
 struct line {
 	char text[LINE_SIZE];

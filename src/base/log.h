@@ -9,13 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-void log_set_level(enum log_level level); /* for tests: default LOG_INFO */
+void log_set_level(enum log_level level); /* default LOG_INFO */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
 #define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
 
 /* For lines that clients cause: one a minute, whatever comes. Zeroed = nothing was logged yet. */
 struct log_limit {

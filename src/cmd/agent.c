@@ -7,12 +7,14 @@
 #include "base/descriptors.h"
 #include "cmd/agent_options.h"
 #include "cmd/cmd.h"
+#include "cmd/service/service.h"
 #include "daemon/collector.h"
 #include "export/export.h"
 #include "net/net.h"
 #include "server/server.h"
 
-static int run_agent(struct collector_options *options, const char *token_file, const struct labels *labels, struct error *err)
+static int run_agent(struct collector_options *options, const struct service_arguments *service_arguments,
+		     const char *token_file, const struct labels *labels, struct error *err)
 {
 	_cleanup_(mem_freep) char *token = NULL; /* is read again by who uses it: what is wrong with it now is told at once */
 	int r = token_file ? net_token_read(token_file, &token, err) : 0;
@@ -20,8 +22,14 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 		return r;
 	options->token_file = token_file;
 	options->agent.labels = labels;
-	_cleanup_(collector_freep) struct collector *collector = NULL;
+	struct service service;
 	descriptors_raise(); /* perf events of each CPU, a file of each process with markers */
+	r = service_agent_prepare(service_arguments, NULL, options, &service, err);
+	if (r == 0)
+		r = service_agent_enter(&service, err);
+	if (r < 0)
+		return r;
+	_cleanup_(collector_freep) struct collector *collector = NULL;
 	r = collector_new(options, &collector, err);
 	if (r < 0)
 		return r;
@@ -51,8 +59,11 @@ static int apply_server(const struct agent_config *config, struct collector_opti
 }
 
 /* What it does besides sampling. */
-static void apply_services(const struct agent_config *config, struct collector_options *ret)
+static void apply_services(const struct agent_config *config, struct collector_options *ret, struct service_arguments *service)
 {
+	if (!service->user)
+		service->user = config->user;
+	service->no_sandbox |= config->no_sandbox;
 	ret->no_debuginfo_upload |= config->no_debuginfo_upload;
 	ret->no_remote_record |= config->no_remote_record;
 	ret->markers |= config->markers;
@@ -73,12 +84,24 @@ static int apply_targets(const struct agent_config *config, const char *config_f
 	return r;
 }
 
+static int parse_sampling(const char *event, const char *runtimes, const char *budget, const char *off_cpu,
+			  struct agent_options *ret, struct error *err)
+{
+	int r = parse_event(event, &ret->cycles, err);
+	if (r == 0)
+		r = parse_runtimes("--runtimes", runtimes, &ret->no_runtimes, err);
+	if (r == 0)
+		r = parse_budget(budget, &ret->budget, err);
+	return r < 0 ? r : parse_off_cpu(off_cpu, &ret->off_cpu_chance, &ret->off_cpu_least_ns, err);
+}
+
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
 	const char *token_file = NULL, *event = NULL, *runtimes = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL,
 		   *spool = NULL;
 	struct option_list labels = {0}, host_labels = {0}, exports = {0};
+	struct service_arguments service = {0};
 	const struct option_row options[] = {
 		{0, "server", "URL", OPTION_TEXT, &o.url,
 		 .help = "where to send profiles: http://HOST:PORT (required\nhere or in the file)"},
@@ -108,6 +131,7 @@ int cmd_agent(int argc, char **argv)
 		 .help = "serve /metrics and /healthz here; port 0 = do not\n(default: 127.0.0.1:7071)"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
 		{0, "tenant", "NAME", OPTION_TEXT, &o.tenant, .help = "tenant that the data belongs to"},
+		SERVICE_OPTION_ROWS(&service, "wick-agent, or nobody"),
 		{0}};
 	const struct usage usage = {
 		.verb = "agent",
@@ -126,16 +150,13 @@ int cmd_agent(int argc, char **argv)
 		return cmd_fail("agent", &err);
 	if (apply_server(&config, &o, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
-	apply_services(&config, &o);
+	apply_services(&config, &o, &service);
 	_cleanup_(export_config_release) struct export_config targets = {0};
 	if (apply_targets(&config, config_file, &exports, spool, &targets, &o, &err) < 0)
 		return cmd_fail("agent", &err);
 	if (!o.url && !o.target_count)
 		return usage_error(&usage, "no server; give --server URL");
-	if (parse_event(event, &o.agent.cycles, &err) < 0 ||
-	    parse_runtimes("--runtimes", runtimes ? runtimes : config.runtimes, &o.agent.no_runtimes, &err) < 0 ||
-	    parse_budget(budget, &o.agent.budget, &err) < 0 ||
-	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err) < 0)
+	if (parse_sampling(event, runtimes ? runtimes : config.runtimes, budget, off_cpu, &o.agent, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(labels_release) struct labels all_labels = {0}, of_host = {0};
 	o.host_labels = &of_host;
@@ -143,6 +164,6 @@ int cmd_agent(int argc, char **argv)
 	if (!r)
 		r = apply_host_labels(&config, &host_labels, &of_host, &err);
 	if (!r)
-		r = run_agent(&o, token_file ? token_file : config.token_file, &all_labels, &err);
+		r = run_agent(&o, &service, token_file ? token_file : config.token_file, &all_labels, &err);
 	return r < 0 ? cmd_fail("agent", &err) : EXIT_DONE;
 }

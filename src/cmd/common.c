@@ -124,6 +124,9 @@ const char *unwind_cache_directory(void)
 	const char *given = getenv("WICK_CACHE");
 	if (given)
 		return *given ? given : NULL;
+	given = getenv("CACHE_DIRECTORY"); /* of a systemd unit */
+	if (given && *given == '/' && !strchr(given, ':'))
+		return given;
 	return geteuid() == 0 ? "/var/cache/wick" : NULL;
 }
 

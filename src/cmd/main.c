@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/confine.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "cmd/cmd.h"
 #include "symbol/worker.h"
 
@@ -48,6 +51,10 @@ int main(int argc, char **argv)
 	/* A parent may have it ignored. Children would then be gone as they end, and who kills one later kills another process
 	 * that has its number by now. */
 	signal(SIGCHLD, SIG_DFL);
+	confine_inherited();
+	const char *level = getenv("WICK_LOG");
+	if (level && strcmp(level, "debug") == 0)
+		log_set_level(LOG_DEBUG);
 	if (fault_arm_from_environment(&err) < 0) {
 		fprintf(stderr, "wick: %s\n", err.message);
 		return EXIT_USAGE;

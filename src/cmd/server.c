@@ -9,6 +9,7 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/service/service.h"
 #include "cmd/store_options.h"
 
 static void stop_server(void *context)
@@ -21,11 +22,11 @@ static void reload_server(void *context)
 	server_reload(context);
 }
 
-struct tls_arguments {
-	const char *cert, *key, *client_ca;
+struct network_arguments {
+	const char *cert, *key, *client_ca, *prefix;
 };
 
-static void apply_tls(const struct tls_arguments *arguments, struct server_options *options)
+static void apply_network(const struct network_arguments *arguments, struct server_options *options)
 {
 	if (arguments->cert) {
 		options->tls_cert_file = arguments->cert;
@@ -33,6 +34,8 @@ static void apply_tls(const struct tls_arguments *arguments, struct server_optio
 	}
 	if (arguments->key)
 		options->tls_key_file = arguments->key;
+	if (arguments->prefix)
+		options->path_prefix = arguments->prefix;
 	if (arguments->client_ca)
 		options->tls_client_ca_file = arguments->client_ca;
 }
@@ -54,8 +57,9 @@ static void apply_otlp(struct otlp_listens *listens, struct server_options *opti
 		options->otlp_http_listen = listens->http;
 }
 
-static int run_server(const struct store_arguments *arguments, const struct tls_arguments *tls, const char *config,
-		      const char *tokens, bool tenants, bool otlp, struct error *err)
+static int run_server(const struct store_arguments *arguments, const struct service_arguments *service_arguments,
+		      const struct network_arguments *network, const char *config, const char *tokens, bool tenants, bool otlp,
+		      struct error *err)
 {
 	struct otlp_listens listens;
 	struct server_options options;
@@ -70,7 +74,7 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	options.tenants |= tenants;
 	if (tokens)
 		options.tokens_file = tokens;
-	apply_tls(tls, &options);
+	apply_network(network, &options);
 	options.config_path = config;
 	if (otlp)
 		apply_otlp(&listens, &options);
@@ -80,9 +84,15 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	}
 	if (r < 0)
 		return r;
+	struct service service;
+	descriptors_raise();
+	r = service_server_prepare(service_arguments, &options, &service, err);
+	if (r == 0)
+		r = service_server_enter(&service, &options, err);
+	if (r < 0)
+		return r;
 	_cleanup_(server_freep) struct server *server = NULL;
 	mem_return_large();
-	descriptors_raise();
 	r = server_new(&options, &server, err);
 	if (r < 0)
 		return r;
@@ -90,8 +100,9 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	signals_install_reload(reload_server, server);
 	char kept[96];
 	store_arguments_describe(&options, kept, sizeof(kept));
-	fprintf(stderr, "wick server: %s://%s, data in %s (%s); Ctrl-C stops\n", options.tls_cert_file ? "https" : "http",
-		server_address(server), options.data_directory, kept);
+	fprintf(stderr, "wick server: %s://%s%s, data in %s (%s)%s%s; Ctrl-C stops\n", options.tls_cert_file ? "https" : "http",
+		server_address(server), options.path_prefix ? options.path_prefix : "", options.data_directory, kept,
+		service.changes ? ", user " : "", service.changes ? service.user.name : "");
 	for (unsigned i = 0; i < 2; i++)
 		if (server_otlp_address(server, i))
 			fprintf(stderr, "wick server: OTLP on %s\n", server_otlp_address(server, i));
@@ -106,7 +117,8 @@ int cmd_server(int argc, char **argv)
 {
 	struct store_arguments arguments = {0};
 	const char *config = NULL, *tokens = NULL;
-	struct tls_arguments tls = {0};
+	struct network_arguments network = {0};
+	struct service_arguments service = {0};
 	bool tenants = false, otlp = false;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
@@ -114,20 +126,26 @@ int cmd_server(int argc, char **argv)
 		{0, "tokens", "FILE", OPTION_TEXT, &tokens, .help = "YAML file of tokens with roles and tenants (wick token)"},
 		{0, "tenants", NULL, OPTION_FLAG, &tenants, .help = "separate data by the tenant in X-Scope-OrgID"},
 		{0, "otlp", NULL, OPTION_FLAG, &otlp, .help = "also receive OTLP on ports 4317 and 4318 of the address"},
-		{0, "tls-cert", "FILE", OPTION_TEXT, &tls.cert,
+		{0, "tls-cert", "FILE", OPTION_TEXT, &network.cert,
 		 .help = "serve https with this certificate and its chain (PEM)"},
-		{0, "tls-key", "FILE", OPTION_TEXT, &tls.key, .help = "its key (default: in the same file)"},
-		{0, "tls-client-ca", "FILE", OPTION_TEXT, &tls.client_ca, .help = "require client certificates of these CAs"},
+		{0, "tls-key", "FILE", OPTION_TEXT, &network.key, .help = "its key (default: in the same file)"},
+		{0, "tls-client-ca", "FILE", OPTION_TEXT, &network.client_ca,
+		 .help = "require client certificates of these CAs"},
+		{0, "path-prefix", "PATH", OPTION_TEXT, &network.prefix,
+		 .help = "a reverse proxy has this server below PATH: /wick"},
+		SERVICE_OPTION_ROWS(&service, "the data's owner, wick, nobody"),
 		{0}};
-	const struct usage usage = {.verb = "server",
-				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [--config FILE]",
-				    .description = "Stores profiles that agents and others send (OTLP, pprof), answers "
-						   "queries, and serves\nthe web UI. Needs no privileges.",
-				    .options = options,
-				    .environment = true,
-				    .examples = "wick server --data /srv/wick --keep 90d --keep-size 200G\nwick server "
-						"--listen 0.0.0.0:7070 --token-file /etc/wick/token"};
+	const struct usage usage = {
+		.verb = "server",
+		.synopsis = "[--data DIR] [--listen ADDR:PORT] [--config FILE]",
+		.description = "Stores profiles that agents and others send (OTLP, pprof), answers "
+			       "queries, and serves\nthe web UI. Needs no privileges; started by root it becomes another user.",
+		.options = options,
+		.environment = true,
+		.examples = "wick server --data /srv/wick --keep 90d --keep-size 200G\nwick server "
+			    "--listen 0.0.0.0:7070 --token-file /etc/wick/token"};
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
-	return run_server(&arguments, &tls, config, tokens, tenants, otlp, &err) < 0 ? cmd_fail("server", &err) : EXIT_DONE;
+	return run_server(&arguments, &service, &network, config, tokens, tenants, otlp, &err) < 0 ? cmd_fail("server", &err)
+												   : EXIT_DONE;
 }

@@ -10,14 +10,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +24,7 @@
 #include "base/text.h"
 #include "cmd/agent_options.h"
 #include "cmd/cmd.h"
+#include "cmd/service/service.h"
 #include "cmd/store_options.h"
 #include "control/link.h"
 #include "daemon/collector.h"
@@ -42,9 +39,8 @@ struct up {
 	struct agent_config config;
 	struct export_config targets;
 	char directory[4096];
-	uid_t uid; /* of the server */
-	gid_t gid;
-	char user[64];
+	struct service_arguments service_arguments;
+	struct service service, agent_service;
 	pid_t server_pid;
 	int link_fds[2], status_fds[2];
 	char address[ERROR_MESSAGE_MAX];
@@ -56,81 +52,6 @@ struct server_status {
 	int code;
 	char text[ERROR_MESSAGE_MAX];
 };
-
-static void use_user(struct up *up, const struct passwd *user)
-{
-	up->uid = user->pw_uid;
-	up->gid = user->pw_gid;
-	snprintf(up->user, sizeof(up->user), "%s", user->pw_name);
-}
-
-/* By name, or by number if that is NULL; NULL = there is none. A static program cannot ask the C library, which would load
- * others (NSS). */
-static const struct passwd *find_user(const char *name, uid_t uid)
-{
-#ifdef WICK_STATIC
-	_cleanup_(file_closep) FILE *file = fopen("/etc/passwd", "re");
-	struct passwd *user = file ? fgetpwent(file) : NULL;
-	while (user && (name ? strcmp(user->pw_name, name) != 0 : user->pw_uid != uid))
-		user = fgetpwent(file);
-	return user;
-#else
-	return name ? getpwnam(name) : getpwuid(uid);
-#endif
-}
-
-/* The server runs as the owner of the data; a new directory goes to whoever called sudo, else to the user wick, else to nobody.
- */
-static int choose_user(struct up *up, struct error *err)
-{
-	struct stat info;
-	const struct passwd *user = NULL;
-	const char *sudo = getenv("SUDO_UID");
-	uint64_t uid = 0;
-	bool exists = stat(up->server.data_directory, &info) == 0;
-	if (geteuid() != 0)
-		user = find_user(NULL, geteuid());
-	else if (exists)
-		user = find_user(NULL, info.st_uid);
-	else if (sudo && text_parse_u64(sudo, &uid, NULL) == 0 && uid)
-		user = find_user(NULL, (uid_t)uid);
-	if (!user && geteuid() == 0 && !exists && !(user = find_user("wick", 0)))
-		user = find_user("nobody", 0);
-	if (!user) {
-		up->uid = exists ? info.st_uid : geteuid();
-		up->gid = exists ? info.st_gid : getegid();
-		snprintf(up->user, sizeof(up->user), "%u", (unsigned)up->uid);
-	} else {
-		use_user(up, user);
-	}
-	/* Whose browser it is. */
-	if (geteuid() == 0 && sudo && text_parse_u64(sudo, &uid, NULL) == 0 && uid < UINT32_MAX)
-		up->server.local_invoker = (unsigned)uid;
-	if (exists)
-		return 0;
-	int r = io_make_dirs(up->server.data_directory, 0750, err);
-	if (!r && geteuid() == 0 && chown(up->server.data_directory, up->uid, up->gid) < 0)
-		r = error_set_errno(err, -errno, "cannot change the owner of %s to user %s", up->server.data_directory,
-				    up->user);
-	return r;
-}
-
-static int become_unprivileged(const struct up *up, struct error *err)
-{
-	if (geteuid() == 0 && up->uid != 0 && (setgroups(0, NULL) < 0 || setgid(up->gid) < 0 || setuid(up->uid) < 0))
-		return error_set_errno(err, -errno, "cannot become user %s", up->user);
-	cap_t none = cap_init();
-	int r = !none || cap_set_proc(none) < 0 ? -errno : 0;
-	cap_free(none);
-	if (r < 0)
-		return error_set_errno(err, r, "cannot drop capabilities");
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (access(up->server.data_directory, R_OK | W_OK | X_OK) < 0)
-		return error_set_errno(err, -errno,
-				       "the server's user %s cannot use %s; choose another directory with --data DIR", up->user,
-				       up->server.data_directory);
-	return 0;
-}
 
 static void report_status(int fd, int code, const char *text)
 {
@@ -149,13 +70,13 @@ static void stop_server(void *context)
 static int server_process(struct up *up)
 {
 	struct error err = {0};
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	prctl(PR_SET_NAME, "wick-server");
 	signal(SIGINT, SIG_IGN);
 	io_close(up->link_fds[1]);
 	io_close(up->status_fds[0]);
-	int r = become_unprivileged(up, &err);
+	int r = service_server_enter(&up->service, &up->server, &err);
 	_cleanup_(server_freep) struct server *server = NULL;
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* becoming another user undoes it */
 	up->server.link_fd = up->link_fds[0];
 	mem_return_large();
 	if (!r)
@@ -214,8 +135,8 @@ static void introduce(const struct up *up, struct collector *collector)
 	fprintf(stderr, "  sampling  all processes, user and kernel code, %u times per second on %llu CPUs (%s)\n",
 		stats.frequency_hz, (unsigned long long)stats.cpus_online, stats.event);
 	fprintf(stderr, "  data      %s, %s\n", up->server.data_directory, kept);
-	fprintf(stderr, "  processes agent %d (six capabilities), server %d (user %s, none)\n", (int)getpid(),
-		(int)up->server_pid, up->user);
+	fprintf(stderr, "  processes agent %d (user %s, six capabilities), server %d (user %s, none)\n", (int)getpid(),
+		up->agent_service.user.name, (int)up->server_pid, up->service.user.name);
 	fprintf(stderr, "  stop      Ctrl-C\n\nThe first samples appear within a few seconds.\n");
 }
 
@@ -242,12 +163,33 @@ static void stop_collector(void *context)
 		collector_stop(up->running);
 }
 
+/* The user that is given is the server's. */
+static int enter_agent(struct up *up, struct error *err)
+{
+	struct service_arguments arguments = {.user = up->config.user,
+					      .no_sandbox = up->service_arguments.no_sandbox || up->config.no_sandbox};
+	int r = service_agent_prepare(&arguments, &up->service.user, &up->collector, &up->agent_service, err);
+	return r < 0 ? r : service_agent_enter(&up->agent_service, err);
+}
+
+/* Whoever called sudo is the one who opens the page. */
+static void note_invoker(struct up *up)
+{
+	const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
+	uint64_t uid = 0;
+	if (sudo && text_parse_u64(sudo, &uid, NULL) == 0 && uid < UINT32_MAX)
+		up->server.local_invoker = (unsigned)uid;
+}
+
 static int run_up(struct up *up, struct error *err)
 {
-	int r = choose_user(up, err);
+	note_invoker(up);
+	int r = service_server_prepare(&up->service_arguments, &up->server, &up->service, err);
 	descriptors_raise(); /* both have it */
 	if (!r)
 		r = start_server(up, err);
+	if (!r)
+		r = enter_agent(up, err);
 	if (r < 0)
 		return r;
 	char url[ERROR_MESSAGE_MAX + 8];
@@ -325,6 +267,7 @@ int cmd_up(int argc, char **argv)
 		HOST_LABEL_OPTION_ROW(&host_labels),
 		{0, "agent-config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here take precedence"},
+		SERVICE_OPTION_ROWS(&up.service_arguments, "of the server: the data's owner, who\ncalled sudo, wick, nobody"),
 		{0}};
 	const struct usage usage = {
 		.verb = "up",

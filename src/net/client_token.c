@@ -19,13 +19,14 @@
 int net_token_read(const char *path, char **ret, struct error *err)
 {
 	struct stat info;
-	if (stat(path, &info) < 0)
-		return error_set_errno(err, -errno, "cannot read the token file %s", path);
+	int r = io_stat(path, &info);
+	if (r < 0)
+		return error_set_errno(err, r, "cannot read the token file %s", path);
 	if (S_ISREG(info.st_mode) && (info.st_mode & 027)) /* its group may read, as services' credentials are shared */
 		return error_set(err, -EACCES, "the token file %s can be read or changed by others; run: chmod 600 %s", path,
 				 path);
 	_cleanup_(buffer_release) struct buffer file = {0};
-	int r = io_read_secret(path, &file, err);
+	r = io_read_secret(path, &file, err);
 	if (r < 0)
 		return r;
 	const char *text = buffer_string(&file);

@@ -377,6 +377,7 @@ void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64
 				NET_REQUESTS_MAX / 2);
 	if (exchange->answered)
 		return;
+	request_apply_proxy(request, &server->options);
 	int status = route_find(server->options.routes, request->method, request->path, &exchange->route, allow, sizeof(allow));
 	if (authorize(exchange))
 		begin_route(exchange, status, allow, content_length, now_ns);

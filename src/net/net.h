@@ -62,6 +62,11 @@ bool net_request_is_grpc(const struct net_request *request);
 bool net_request_is_loopback(const struct net_request *request);	 /* the peer's address */
 uint64_t net_request_peer(const struct net_request *request);		 /* a number for the peer's address, without the port */
 const char *net_request_peer_address(const struct net_request *request); /* "10.1.2.3", "::1"; "" = unknown */
+/* It came from one of options.trusted_proxies: the peer above is the client's, as the proxy says, and its X-Forwarded-Host and
+ * X-Forwarded-Proto may be believed. */
+bool net_request_is_by_proxy(const struct net_request *request);
+/* The path is options.path_prefix without a '/' behind it: relative links would lead elsewhere. */
+bool net_request_is_at_prefix(const struct net_request *request);
 /* What the route says that a caller needs (struct net_route); 0 = there is no route for path and method. */
 unsigned net_request_permission(const struct net_request *request);
 /* For options.authorize: memory that lives as long as the request, zeroed, at most once for each request; NULL without memory.
@@ -222,13 +227,22 @@ DEFINE_CLEANUP_POINTER(net_tls_free, struct net_tls);
 enum net_limit { NET_LIMIT_DESCRIPTORS, NET_LIMIT_TOTAL, NET_LIMIT_ADDRESS, NET_LIMIT_UNKNOWN, NET_LIMITS };
 extern const char *const net_limit_names[NET_LIMITS]; /* "descriptors", "total", "address", "unauthenticated" */
 
+/* Networks and addresses in CIDR notation, separated by blanks or commas; at most 256. */
+struct net_networks;
+int net_networks_parse(const char *text, struct net_networks **ret, struct error *err);
+struct net_networks *net_networks_free(struct net_networks *networks);
+/* "/wick", "/a/b": letters, digits, '-', '_', '.', '~'; no '/' at the end, at most 255 bytes. */
+bool net_path_prefix_is_valid(const char *prefix);
+
 struct net_server;
 struct net_server_options {
-	const char *listen;		/* "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:0" (port 0 = any) */
-	struct net_tls *tls;		/* from net_tls_new_server(), borrowed; NULL = no TLS */
-	const struct net_route *routes; /* ends with a NULL path; must outlive the server */
-	size_t header_max, body_max;	/* bytes; 0 = LIMIT_HTTP_HEADER_BYTES (64 KiB at most),
-					   LIMIT_PROFILE_INPUT_BYTES */
+	const char *listen;	 /* "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:0" (port 0 = any) */
+	struct net_tls *tls;	 /* from net_tls_new_server(), borrowed; NULL = no TLS */
+	const char *path_prefix; /* taken off paths that begin with it, a reverse proxy's; borrowed; NULL = none */
+	const struct net_networks *trusted_proxies; /* whose X-Forwarded headers are believed; borrowed; NULL = nobody's */
+	const struct net_route *routes;		    /* ends with a NULL path; must outlive the server */
+	size_t header_max, body_max;		    /* bytes; 0 = LIMIT_HTTP_HEADER_BYTES (64 KiB at most),
+						       LIMIT_PROFILE_INPUT_BYTES */
 	/*
 	 * Connections at a time: in all, 0 = LIMIT_CONNECTIONS; of one address, 0 = a quarter of that, at least 64; and of
 	 * those that have not shown who they are (net_request_set_known(), or a certificate), 0 = that is not looked at. At a

@@ -99,9 +99,12 @@ struct net_request {
 	const char *certificate; /* the connection's, while authorize runs */
 	struct net_user *user;	 /* likewise */
 	bool grpc, loopback, known, was_started;
+	bool by_proxy, at_prefix; /* forwarded.c */
 	atomic_bool cancelled;
 };
 void request_init(struct net_request *request, size_t header_max);
+/* When the head is complete: the client that a trusted proxy asks for, and the path without options.path_prefix. */
+void request_apply_proxy(struct net_request *request, const struct net_server_options *options);
 void request_release(struct net_request *request);
 /* 0, -ENOMEM, or -E2BIG past NET_HEADERS_MAX. */
 int request_add_header(struct net_request *request, struct bytes name, struct bytes value);

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/broker.h"
 #include "net/socket_int.h"
 
 #define BACKLOG	 511
@@ -276,11 +277,24 @@ static int listen_failed(int code, const char *listen, struct error *err)
 	return error_set_errno(err, code, "cannot listen on %s", listen);
 }
 
+/* By who may, where there is one (base/broker.h). */
+static int bind_address(struct net_server_uv *uv, const struct sockaddr *address)
+{
+	int fd =
+		broker_bind(address, address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+	if (fd == -EACCES)
+		return uv_tcp_bind(&uv->listener, address, 0);
+	int r = fd < 0 ? fd : uv_tcp_open(&uv->listener, fd);
+	if (r < 0 && fd >= 0)
+		close(fd);
+	return r;
+}
+
 static int bind_to(struct net_server_uv *uv, const struct sockaddr *address)
 {
 	int r = uv_tcp_init(&uv->loop, &uv->listener);
 	if (r == 0)
-		r = uv_tcp_bind(&uv->listener, address, 0);
+		r = bind_address(uv, address);
 	if (r == 0)
 		r = uv_listen((uv_stream_t *)&uv->listener, BACKLOG, on_connection);
 	return r;

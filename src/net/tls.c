@@ -17,17 +17,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/io.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "net/tls_int.h"
 
-#define FILES	   3
-#define LOOK_NS	   NS_PER_S
-#define SUITES_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
+#define FILES	      3
+#define LOOK_NS	      NS_PER_S
+#define PEM_BYTES_MAX ((size_t)4 * 1024 * 1024)
+#define SUITES_1_2    "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 struct stamp {
 	dev_t device;
@@ -74,11 +79,37 @@ static int bad_file(const char *what, const char *path, struct error *err)
 	return error_set(err, -EINVAL, "cannot use %s %s: %s", what, path, reason);
 }
 
+/* A file that this process may not open, but get the contents of (io_open_instead): a copy in memory, for OpenSSL, which takes
+ * names only. */
+struct copy {
+	int fd; /* -1 = the file itself */
+	char name[32];
+};
+
+static void copy_release(struct copy *copy)
+{
+	fd_closep(&copy->fd);
+}
+
+static const char *copy_if_needed(const char *path, struct copy *ret)
+{
+	_cleanup_(buffer_release) struct buffer text = {0};
+	if (!io_open_instead || access(path, R_OK) == 0 || io_read_file(path, PEM_BYTES_MAX, &text, NULL) < 0)
+		return path;
+	ret->fd = memfd_create("wick-pem", MFD_CLOEXEC);
+	if (ret->fd < 0 || io_write(ret->fd, text.data, text.len, path, NULL) < 0)
+		return path;
+	explicit_bzero(text.data, text.len);
+	snprintf(ret->name, sizeof(ret->name), "/proc/self/fd/%d", ret->fd);
+	return ret->name;
+}
+
 static int load_own(SSL_CTX *context, const char *cert, const char *key, struct error *err)
 {
-	if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+	_cleanup_(copy_release) struct copy cert_copy = {.fd = -1}, key_copy = {.fd = -1};
+	if (SSL_CTX_use_certificate_chain_file(context, copy_if_needed(cert, &cert_copy)) != 1)
 		return bad_file("the certificate", cert, err);
-	if (SSL_CTX_use_PrivateKey_file(context, key ? key : cert, SSL_FILETYPE_PEM) != 1)
+	if (SSL_CTX_use_PrivateKey_file(context, copy_if_needed(key ? key : cert, &key_copy), SSL_FILETYPE_PEM) != 1)
 		return bad_file("the key", key ? key : cert, err);
 	if (SSL_CTX_check_private_key(context) != 1)
 		return bad_file("the key", key ? key : cert, err);
@@ -112,11 +143,13 @@ static int load_authorities(const struct net_tls *tls, SSL_CTX *context, struct 
 	const char *file = tls->files[0];
 	if (!file)
 		return tls->is_server || tls->insecure ? 0 : load_system_authorities(context, err);
-	if (SSL_CTX_load_verify_file(context, file) != 1)
+	_cleanup_(copy_release) struct copy copy = {.fd = -1};
+	const char *name = copy_if_needed(file, &copy);
+	if (SSL_CTX_load_verify_file(context, name) != 1)
 		return bad_file("the CA certificates in", file, err);
 	if (!tls->is_server)
 		return 0;
-	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
+	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(name);
 	if (!names)
 		return bad_file("the CA certificates in", file, err);
 	SSL_CTX_set_client_CA_list(context, names);
@@ -198,7 +231,7 @@ static void look(const struct net_tls *tls, struct stamp stamps[static FILES])
 		struct stat status;
 		bool is_system = i == 0 && !tls->files[0] && !tls->is_server && !tls->insecure;
 		const char *file = is_system ? system_authorities() : tls->files[i];
-		if (file && stat(file, &status) == 0)
+		if (file && io_stat(file, &status) == 0)
 			stamps[i] = (struct stamp){status.st_dev, status.st_ino, status.st_size, status.st_mtim};
 	}
 }

@@ -92,6 +92,10 @@ static const struct yaml_field settings[] = {
 	SETTING("otlp.grpc_listen", EMPTY_TEXT, otlp_grpc_listen),
 	SETTING("otlp.http_listen", EMPTY_TEXT, otlp_http_listen),
 	SETTING("insecure", FLAG, insecure),
+	SETTING("path_prefix", EMPTY_TEXT, path_prefix),
+	SETTING("trusted_proxies", EMPTY_TEXT, trusted_proxies),
+	SETTING("user", EMPTY_TEXT, user),
+	SETTING("sandbox", NOT_FLAG, no_sandbox),
 	SETTING("tenants", FLAG, tenants),
 	SETTING("tls.cert_file", EMPTY_TEXT, tls_cert_file),
 	SETTING("tls.key_file", EMPTY_TEXT, tls_key_file),
@@ -320,20 +324,20 @@ static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
 	return r;
 }
 
-/* The library takes them separated by spaces. */
-static int read_urls(struct config_reader *reader, const yaml_node_t *node)
+/* A list of texts without blanks, which become one, separated by spaces. */
+static int read_words(struct config_reader *reader, const yaml_node_t *node, const char *fault_text, const char **ret)
 {
 	_cleanup_(buffer_release) struct buffer text = {.max = CONFIG_BYTES_MAX};
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top; item++) {
 		const char *url = yaml_scalar(node_of(reader, *item));
 		if (!url || strpbrk(url, " \t\n"))
-			return fault(reader, node, "'symbols.debuginfod.urls' must be a list of URLs");
+			return fault(reader, node, fault_text);
 		if (buffer_printf(&text, "%s%s", text.len ? " " : "", url) < 0)
 			return error_nomem(reader->yaml.err);
 	}
 	const char *urls = buffer_string(&text);
-	return urls ? parse_string(reader, urls, &reader->options->symbols.debuginfod_urls) : error_nomem(reader->yaml.err);
+	return urls ? parse_string(reader, urls, ret) : error_nomem(reader->yaml.err);
 }
 
 static int read_local_users(struct config_reader *reader, const yaml_node_t *node)
@@ -411,7 +415,8 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 	if (strcmp(name, "tenants") == 0 && value->type == YAML_MAPPING_NODE)
 		return 0; /* they start from the limits of all, which may come later */
 	if (strcmp(name, "symbols.debuginfod.urls") == 0 && value->type == YAML_SEQUENCE_NODE)
-		return read_urls(reader, value);
+		return read_words(reader, value, "'symbols.debuginfod.urls' must be a list of URLs",
+				  &reader->options->symbols.debuginfod_urls);
 	if (strcmp(name, "local.users") == 0)
 		return read_local_users(reader, value);
 	if (strcmp(name, "local.read") == 0)
@@ -421,6 +426,9 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 	if (strcmp(name, "symbols.shared") == 0)
 		return value->type == YAML_SEQUENCE_NODE ? read_shared(reader, value)
 							 : fault(reader, value, "'symbols.shared' must be a list of tenants");
+	if (strcmp(name, "trusted_proxies") == 0 && value->type == YAML_SEQUENCE_NODE)
+		return read_words(reader, value, "'trusted_proxies' must be a list of networks, as 10.0.0.0/8",
+				  &reader->options->trusted_proxies);
 	if (value->type == YAML_MAPPING_NODE && (!inner || text_starts_with(name, "symbols.")))
 		return each_pair(reader, value, name, visit_setting, reader);
 	if (!text)

@@ -157,6 +157,8 @@ static int open_net(struct server *server, struct error *err)
 		.listen = server->options.listen,
 		.tls = server->tls,
 		.routes = server->routes,
+		.path_prefix = server->options.path_prefix,
+		.trusted_proxies = server->trusted_proxies,
 		.body_max = server->options.body_bytes_max,
 		.authorize = access_authorize,
 		.on_answer = access_on_answer,
@@ -172,6 +174,23 @@ static int open_net(struct server *server, struct error *err)
 	};
 	connections_set_limits(server, &options);
 	return net_server_new(&options, &server->net, err);
+}
+
+/* "" is none, as in other settings. */
+static int open_proxies(struct server *server, struct error *err)
+{
+	struct server_options *options = &server->options;
+	if (options->path_prefix && !*options->path_prefix)
+		options->path_prefix = NULL;
+	if (options->path_prefix && !net_path_prefix_is_valid(options->path_prefix))
+		return error_set(
+			err, -EINVAL,
+			"path_prefix: '%.80s' must begin with '/', not end with it, and have letters, digits and -_.~ only",
+			options->path_prefix);
+	if (!options->trusted_proxies || !*options->trusted_proxies)
+		return 0;
+	int r = net_networks_parse(options->trusted_proxies, &server->trusted_proxies, err);
+	return r < 0 ? error_prefix(err, r, "trusted_proxies") : 0;
 }
 
 static int open_tls(struct server *server, struct error *err)
@@ -216,10 +235,22 @@ static int open_forward(struct server *server, struct error *err)
 
 int server_new(const struct server_options *options, struct server **ret, struct error *err)
 {
-	static int (*const parts[])(struct server * server, struct error * err) = {
-		access_check_options, open_tls,	    make_rules,	     make_directory,	symbols_open_debuginfod,
-		symbols_open,	      tenants_open, open_forward,    readiness_open,	access_open,
-		pyroscope_async_open, open_net,	    otlp_ports_open, link_thread_start, scrape_start};
+	static int (*const parts[])(struct server * server, struct error * err) = {access_check_options,
+										   open_proxies,
+										   open_tls,
+										   make_rules,
+										   make_directory,
+										   symbols_open_debuginfod,
+										   symbols_open,
+										   tenants_open,
+										   open_forward,
+										   readiness_open,
+										   access_open,
+										   pyroscope_async_open,
+										   open_net,
+										   otlp_ports_open,
+										   link_thread_start,
+										   scrape_start};
 	_cleanup_(server_freep) struct server *server = mem_zalloc(sizeof(*server));
 	if (!server) {
 		io_close(options->link_fd);
@@ -289,6 +320,7 @@ struct server *server_free(struct server *server)
 	otlp_ports_close(server);
 	server->net = net_server_free(server->net);
 	server->tls = net_tls_free(server->tls);
+	server->trusted_proxies = net_networks_free(server->trusted_proxies);
 	pyroscope_async_close(server);			  /* they read stores, and ask for names */
 	server->forward = forward_close(server->forward); /* it asks for names */
 	tenants_close(server);

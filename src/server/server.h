@@ -108,6 +108,10 @@ struct server_options {
 	const char *local_user_list; /* more of them, separated by commas; NULL = none */
 	unsigned local_invoker;	     /* user id; 0 = none */
 	unsigned local_read, local_write;
+	const char *path_prefix;			 /* under which a reverse proxy has this server: "/wick"; NULL = none */
+	const char *trusted_proxies;			 /* networks, separated by blanks; NULL = none */
+	const char *user;				 /* of cmd/service: as whom to run; NULL = it chooses */
+	bool no_sandbox;				 /* likewise */
 	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
 	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */
 	const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;

@@ -14,6 +14,10 @@
  * what to skip. If writing fails, the frozen head stays, is still read, and is written again later.
  */
 #include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -89,10 +93,26 @@ static int freeze(struct local_store *store, struct error *err)
 
 /* ---- writing ---- */
 
+/* The directory itself stays: on a full disk there may be no room for a new one, not even that of the one before (ext4 keeps
+ * some for root, and gives back what was freed later). */
 int store_empty_directory(const char *path, struct error *err)
 {
-	int r = io_remove_tree(path, err);
-	return r < 0 ? r : io_make_dirs(path, 0750, err);
+	char below[PATH_MAX];
+	int r = 0;
+	_cleanup_(dir_closep) DIR *directory = io_open_dir_at(AT_FDCWD, path);
+	if (!directory && errno != ENOENT)
+		r = io_remove_tree(path, err);
+	if (!directory)
+		return r < 0 ? r : io_make_dirs(path, 0750, err);
+	const struct dirent *entry;
+	while (r == 0 && (entry = readdir(directory))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (io_join_path(below, sizeof(below), path, entry->d_name) < 0)
+			return error_set_errno(err, -ENAMETOOLONG, "%s", path);
+		r = io_remove_tree(below, err);
+	}
+	return r;
 }
 
 static int write_block(struct local_store *store, struct head *head, struct block **ret, struct error *err)

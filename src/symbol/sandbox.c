@@ -75,10 +75,13 @@ static void leave_user(void)
 
 static int drop_capabilities(struct error *err)
 {
-	cap_t none = cap_init();
-	int r = none && cap_set_proc(none) == 0 ? 0 : -errno;
+	cap_t none = cap_init(), now = cap_get_proc();
+	/* Where there is nothing to drop, a filter (of a systemd unit) may forbid capset(). */
+	int r = none && now && (cap_compare(none, now) == 0 || cap_set_proc(none) == 0) ? 0 : -errno;
 	if (none)
 		cap_free(none);
+	if (now)
+		cap_free(now);
 	return r < 0 ? error_set_errno(err, -ENOSYS, "cannot drop capabilities (error %d)", -r) : 0;
 }
 

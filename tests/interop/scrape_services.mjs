@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Discovery by Consul, Docker, swarms and Nomad, against servers that behave as their APIs are documented: blocking queries, filters, sockets, TLS, errors.
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import { request, test, finish } from '../harness.mjs';
@@ -270,6 +270,7 @@ const daemon = (req, res) => {
 };
 const socket = file('docker.sock');
 await listen(http.createServer(daemon), { path: socket });
+chmodSync(socket, 0o666); // the server is another user than root, whose group may use such a socket
 const dockerPort = await listen(http.createServer(daemon));
 const dockerTls = await listen(https.createServer({ ...certificate, ca: readFileSync(file('ca.pem')), requestCert: true, rejectUnauthorized: true }, daemon));
 const tls = { ca_file: file('ca.pem'), cert_file: file('client.pem'), key_file: file('client.key') };

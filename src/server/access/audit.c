@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/broker.h"
 #include "base/buffer.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -138,9 +139,10 @@ static int look_at_file(struct audit *audit, struct error *err)
 	if (audit->fd >= 0 && fstat(audit->fd, &open_one) == 0 && stat(audit->path, &named) == 0 &&
 	    open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino)
 		return 0;
-	int fd = io_open(audit->path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600, err);
+	int r = io_open(audit->path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600, err);
+	int fd = r == -EACCES ? broker_append(audit->path) : r;
 	if (fd < 0)
-		return fd;
+		return r;
 	io_close(audit->fd);
 	audit->fd = fd;
 	return 0;
@@ -155,6 +157,8 @@ static int rotate(struct audit *audit, size_t more, struct error *err)
 		return 0;
 	snprintf(old, sizeof(old), "%s.1", audit->path);
 	int r = io_rename(audit->path, old, err);
+	if (r == -EACCES && broker_rotate(audit->path) == 0)
+		r = 0;
 	return r < 0 ? r : look_at_file(audit, err);
 }
 

@@ -381,11 +381,12 @@ int tokens_load(const char *path, struct tokens **ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
 	struct stat info;
-	if (stat(path, &info) < 0)
-		return error_set_errno(err, -errno, "cannot read the tokens of %s", path);
+	int r = io_stat(path, &info);
+	if (r < 0)
+		return error_set_errno(err, r, "cannot read the tokens of %s", path);
 	if (S_ISREG(info.st_mode) && (info.st_mode & 022))
 		return error_set(err, -EACCES, "%s can be changed by others; run: chmod go-w %s", path, path);
-	int r = io_read_file(path, TOKENS_FILE_MAX, &text, err);
+	r = io_read_file(path, TOKENS_FILE_MAX, &text, err);
 	return r < 0 ? r : tokens_read(buffer_bytes(&text), path, ret, err);
 }
 

@@ -38,10 +38,11 @@ struct server {
 	char *data_directory, *token;
 	char listen_host[256];
 	bool loopback_only;
-	struct local_access local; /* counts where loopback_only, without tokens and certificates */
-	struct callers *callers;   /* access/callers.h; NULL in tests only: `token` alone counts */
-	struct audit *audit;	   /* NULL = none */
-	struct uploads *uploads;   /* of all tenants: what each may see is in its symbols_scope */
+	struct net_networks *trusted_proxies; /* NULL = none */
+	struct local_access local;	      /* counts where loopback_only, without tokens and certificates */
+	struct callers *callers;	      /* access/callers.h; NULL in tests only: `token` alone counts */
+	struct audit *audit;		      /* NULL = none */
+	struct uploads *uploads;	      /* of all tenants: what each may see is in its symbols_scope */
 	struct build_turns *build_turns;
 	const char *shared[SYMBOLS_SHARED_MAX]; /* tenants whose uploads all may use, as uploads.h has them */
 	size_t shared_count;

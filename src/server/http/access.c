@@ -8,6 +8,8 @@
  * an Origin must come from the page served here, and one that changes something must not come from another site, with an Origin
  * or without (Sec-Fetch-Site). All answers say that other sites' pages may not have them as images or scripts (CORP); pages
  * that ask by CORS, with a token of their own, are not concerned.
+ * Behind a proxy that is trusted, the page is the one that the proxy was asked for (X-Forwarded-Host, -Proto). The Host may be
+ * another than loopback's then only where tokens are needed: a browser on this machine may be a trusted peer as well.
  *
  * With tokens every request needs one: "Authorization: Bearer TOKEN" from programs, or Basic with any user name and the token
  * as password, which browsers ask their user for. Who that is, access/callers.c finds out; what it may do depends on its roles,
@@ -348,10 +350,16 @@ static bool admit_anybody(const struct server *server, struct net_request *reque
 
 /* ---- pages of other sites ---- */
 
-static bool origin_is_ours(const char *origin, const char *host)
+/* What a proxy that is trusted has been asked for; proto NULL: it does not say. */
+static bool origin_is_ours(const struct net_request *request, const char *origin, const char *host)
 {
 	const char *at = strstr(origin, "://");
-	return at && strcasecmp(at + 3, host) == 0;
+	bool by_proxy = net_request_is_by_proxy(request);
+	const char *asked = by_proxy ? net_request_header(request, "x-forwarded-host") : NULL;
+	const char *proto = by_proxy ? net_request_header(request, "x-forwarded-proto") : NULL;
+	if (!at || strcasecmp(at + 3, asked ? asked : host) != 0)
+		return false;
+	return !proto || (strlen(proto) == (size_t)(at - origin) && strncasecmp(origin, proto, strlen(proto)) == 0);
 }
 
 static bool is_preflight(const struct net_request *request)
@@ -398,10 +406,11 @@ static bool authorize(const struct server *server, struct net_request *request, 
 {
 	const char *host = net_request_header(request, "host");
 	const char *origin = net_request_header(request, "origin");
-	bool is_foreign = origin && host && !origin_is_ours(origin, host);
+	bool is_foreign = origin && host && !origin_is_ours(request, origin, host);
 	if (net_request_permission(request) == PERMIT_OPEN)
 		return true;
-	if (server->loopback_only && host && !host_is_loopback(host, host_length(host)))
+	bool is_proxied = server_is_restricted(server) && net_request_is_by_proxy(request);
+	if (server->loopback_only && !is_proxied && host && !host_is_loopback(host, host_length(host)))
 		return refuse(
 			response, 403, GRPC_PERMISSION_DENIED,
 			"this server accepts local host names only (localhost, 127.0.0.1, [::1]); the Host header has another");

@@ -30,9 +30,26 @@ static const char policy[] =
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+static void redirect_below(const char *prefix, const struct net_request *request, struct net_response *response)
+{
+	char location[2048];
+	const char *query = strchr(net_request_target(request), '?');
+	if (snprintf(location, sizeof(location), "%s/%s", prefix, query ? query : "") >= (int)sizeof(location)) {
+		respond_error(response, 414, "the query is too long");
+		return;
+	}
+	response->status = 308;
+	net_response_header(response, "Location", location);
+}
+
 void assets_show(void *context, const struct net_request *request, struct net_response *response)
 {
+	const struct server *server = context;
 	const struct asset *asset = NULL;
+	if (net_request_is_at_prefix(request)) { /* its links are relative */
+		redirect_below(server->options.path_prefix, request, response);
+		return;
+	}
 	for (size_t i = 0; i < sizeof(assets) / sizeof(*assets); i++)
 		if (strcmp(assets[i].path, net_request_path(request)) == 0)
 			asset = &assets[i];

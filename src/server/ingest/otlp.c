@@ -281,6 +281,8 @@ static int port_open(struct server *server, const char *listen, struct otlp_port
 	struct net_server_options options = {
 		.listen = listen,
 		.routes = port->routes,
+		.path_prefix = server->options.path_prefix,
+		.trusted_proxies = server->trusted_proxies,
 		.body_max = server->options.body_bytes_max,
 		.authorize = access_authorize,
 		.on_answer = access_on_answer,

@@ -44,8 +44,15 @@
 static void make_link(const struct parca *p, const char *id, char out[static LINK_SIZE])
 {
 	const struct server *server = p->call.server;
-	const char *host = net_request_header(p->call.request, "host");
-	snprintf(out, LINK_SIZE, "%s://%s/?view=shared&id=%s", server->tls ? "https" : "http", host ? host : "localhost", id);
+	const struct net_request *request = p->call.request;
+	bool by_proxy = net_request_is_by_proxy(request);
+	const char *host = by_proxy ? net_request_header(request, "x-forwarded-host") : NULL;
+	const char *proto = by_proxy ? net_request_header(request, "x-forwarded-proto") : NULL;
+	bool secure = proto ? strcmp(proto, "https") == 0 : server->tls != NULL;
+	if (!host)
+		host = net_request_header(request, "host");
+	snprintf(out, LINK_SIZE, "%s://%s%s/?view=shared&id=%s", secure ? "https" : "http", host ? host : "localhost",
+		 server->options.path_prefix ? server->options.path_prefix : "", id);
 }
 
 static int keep(struct parca *p, const struct profile *profile, const char *description, char id[static SNAPSHOT_ID_SIZE],

@@ -174,7 +174,7 @@ static int64_t queue_due(struct scrape *scrape)
 static uint64_t stamp_of(const char *path)
 {
 	struct stat info;
-	if (!path || stat(path, &info) < 0)
+	if (!path || io_stat(path, &info) < 0)
 		return 0;
 	uint64_t parts[] = {(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
 			    (uint64_t)info.st_mtim.tv_nsec};

@@ -36,6 +36,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/io.h"
+#include "base/kallsyms_path.h"
 #include "base/map.h"
 #include "base/order.h"
 #include "base/sorted.h"
@@ -532,7 +533,7 @@ int kallsyms_load_files(const char *symbols_path, const char *modules_path, stru
 
 int kallsyms_load(struct kallsyms **ret, struct error *err)
 {
-	return kallsyms_load_files("/proc/kallsyms", "/proc/modules", ret, err);
+	return kallsyms_load_files(kallsyms_path(), "/proc/modules", ret, err);
 }
 
 struct kallsyms *kallsyms_free(struct kallsyms *kallsyms)
