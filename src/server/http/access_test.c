@@ -301,7 +301,7 @@ static void test_users(void **state)
 				  {.loopback_only = true, .options.tls_client_ca_file = "ca.pem"}};
 	for (size_t i = 0; i < 2; i++) {
 		bool hides;
-		user = (struct net_peer){-1, 1000, true};
+		user = (struct net_user){-1, 1000, true};
 		assert_int_equal(try_as(&others[i], PERMIT_ADMIN, &hides, &response), 0);
 		assert_false(hides);
 	}
