@@ -86,25 +86,27 @@ static __always_inline enum beam_arrival beam_arrive(struct walk *walk)
 	return beam_leaf_is_off(walk) ? BEAM_OFF_STACK : BEAM_ON_STACK;
 }
 
-/* How the code from ip on goes back. */
-static __always_inline __u32 beam_find_way(struct walk *walk)
+#define BEAM_CODE_BYTES ((BEAM_CODE_WORDS - 1) * 8)
+
+/* Reads the code from ip on. Returns how many of its bytes are to be looked at; 0 if it cannot be read. */
+static __always_inline __u32 beam_read_code(struct walk *walk)
 {
-	__u32 bytes_max = beam_is_shared(walk) ? BEAM_CODE_NEAR : (BEAM_CODE_WORDS - 1) * 8;
-
 	if (WALK_READ(walk, walk->scratch, BEAM_CODE_WORDS * 8, walk->ip))
-		return BEAM_WAY_NONE;
-	for (__u32 i = 0; i < (BEAM_CODE_WORDS - 1) * 8; i++) {
-		__u64 low = walk->scratch[(i >> 3) & 63], high = walk->scratch[((i >> 3) + 1) & 63];
-		__u32 shift = (i & 7) * 8;
-		__u64 bytes = low >> shift | (high << 1) << (63 - shift);
+		return 0;
+	return beam_is_shared(walk) ? BEAM_CODE_NEAR : BEAM_CODE_BYTES;
+}
 
-		if (i >= bytes_max)
-			break;
-		if ((bytes & 0xffffff) == 0xec8948)
-			return BEAM_WAY_REGISTER;
-		if ((bytes & 0xffffff) == 0x658b49)
-			return BEAM_WAY_PROCESS | (bytes >> 24 & 0x7f) << 8;
-	}
+/* How the instruction at byte i of it goes back. */
+static __always_inline __u32 beam_way_at(const struct walk *walk, __u32 i)
+{
+	__u64 low = walk->scratch[(i >> 3) & 63], high = walk->scratch[((i >> 3) + 1) & 63];
+	__u32 shift = (i & 7) * 8;
+	__u64 bytes = low >> shift | (high << 1) << (63 - shift);
+
+	if ((bytes & 0xffffff) == 0xec8948)
+		return BEAM_WAY_REGISTER;
+	if ((bytes & 0xffffff) == 0x658b49)
+		return BEAM_WAY_PROCESS | (bytes >> 24 & 0x7f) << 8;
 	return BEAM_WAY_NONE;
 }
 
@@ -195,6 +197,16 @@ static __always_inline void beam_end_words(struct walk *walk, int found)
 }
 
 #ifndef __bpf__
+/* How the code from ip on goes back. */
+static inline __u32 beam_find_way(struct walk *walk)
+{
+	__u32 bytes = beam_read_code(walk), way = BEAM_WAY_NONE;
+
+	for (__u32 i = 0; i < bytes && way == BEAM_WAY_NONE; i++)
+		way = beam_way_at(walk, i);
+	return way;
+}
+
 /* Puts the function of the frame that the walk has come to behind it. WALK_GOES_ON, or the result that the walk ends with. */
 static inline int beam_meet(struct walk *walk)
 {

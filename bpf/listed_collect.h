@@ -40,6 +40,18 @@ __attribute__((noinline)) int python_search(__u32 cpu, __u64 thread)
 	return walk ? python_search_step(walk, thread) : -1;
 }
 
+/* A turn of states; as the last of them. */
+#define PYTHON_TURN_THREADS 32u
+_Static_assert(PYTHON_THREADS_MAX % PYTHON_TURN_THREADS == 0, "turns are enough for all");
+__attribute__((noinline)) int python_search_turn(__u32 cpu, __u64 thread)
+{
+	int r = 0;
+
+	for (__u32 i = 0; i < PYTHON_TURN_THREADS && !r; i++)
+		r = python_search(cpu, thread);
+	return r;
+}
+
 /* Whether walk->python_state is the state of the thread that has the lock. */
 __attribute__((noinline)) int python_try_holder(__u32 cpu, __u64 thread)
 {
@@ -79,8 +91,8 @@ __attribute__((noinline)) int python_find(__u32 cpu, __u64 thread)
 		return 1;
 	walk->python_state = walk->python_interpreter = 0;
 	walk->python_interpreters = 0;
-	for (__u32 i = 0; i < PYTHON_THREADS_MAX && !r; i++)
-		r = python_search(cpu, thread);
+	for (__u32 i = 0; i < PYTHON_THREADS_MAX / PYTHON_TURN_THREADS && !r; i++)
+		r = python_search_turn(cpu, thread);
 	if (r <= 0)
 		return 0;
 	*known = walk->python_state;
@@ -485,6 +497,80 @@ __attribute__((noinline)) int lua_end(__u32 cpu, int result)
 		return result;
 	lua_collect_all(cpu, 1);
 	return walk->listed_missed && UNWIND_IS_COMPLETE(result) ? UNWIND_TOO_DEEP : result;
+}
+
+__attribute__((noinline)) int listed_append_next(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk || walk->listed_appends != LISTED_APPENDS_PART)
+		return 0;
+	listed_go_on(walk);
+	return 1;
+}
+
+/* A turn of them; 1 at the end of the part. */
+#define LISTED_PART_STEPS 64u
+_Static_assert(LISTED_FRAMES_MAX % LISTED_PART_STEPS == 0, "turns are enough for all");
+__attribute__((noinline)) int listed_append_part(__u32 cpu)
+{
+	for (__u32 i = 0; i < LISTED_PART_STEPS; i++) {
+		if (!listed_append_next(cpu))
+			return 1;
+	}
+	return 0;
+}
+
+/* Collects the part that a frame of the loop runs, if the walk has left one. */
+static __always_inline void lua_meet_frame(struct walk *walk, __u32 cpu)
+{
+	int before = lua_find(cpu);
+	__u32 now = walk->lua_at;
+
+	if (before < 0)
+		return;
+	if (before > 0) {
+		listed_hold(walk);
+		walk->lua_at = before - 1;
+		lua_collect_all(cpu, 1);
+		walk->lua_at = now;
+		listed_append_all(cpu);
+	}
+	lua_collect_all(cpu, 0);
+	lua_leave_part(walk);
+}
+
+/* Collects the part that the frame which the walk has come to runs, if it is one of LuaJIT. */
+static __always_inline void luajit_meet_frame(struct walk *walk, __u32 cpu)
+{
+	if (!luajit_find(cpu))
+		return;
+	lua_collect_all(cpu, 0);
+	if (walk->listed_next >= walk->listed_count)
+		return;
+	walk->listed_appends = LISTED_APPENDS_PART;
+}
+
+/* Puts the functions that the frame of an interpreter's loop runs behind it. WALK_GOES_ON, or UNWIND_TOO_DEEP. */
+__attribute__((noinline)) int listed_meet_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return WALK_GOES_ON;
+	if (walk->listed.kind == RUNTIME_KIND_LUAJIT)
+		luajit_meet_frame(walk, cpu);
+	else if (walk->listed.flags & LISTED_STATES)
+		lua_meet_frame(walk, cpu);
+	else
+		listed_meet(walk);
+	if (!walk->listed_appends)
+		return WALK_GOES_ON;
+	for (__u32 i = 0; i < LISTED_FRAMES_MAX / LISTED_PART_STEPS; i++) {
+		if (listed_append_part(cpu))
+			break;
+	}
+	return walk->listed_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
 }
 
 static __always_inline void listed_end(struct abi_ring *ring, struct walk *walk, __u32 cpu)

@@ -305,73 +305,7 @@ __attribute__((noinline)) int walk_frame(__u32 cpu)
 	return walk_step(walk);
 }
 
-__attribute__((noinline)) int listed_append_next(__u32 cpu)
-{
-	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
-
-	if (!walk || walk->listed_appends != LISTED_APPENDS_PART)
-		return 0;
-	listed_go_on(walk);
-	return 1;
-}
-
-/* Of bpf/listed_collect.h. */
-int lua_find(__u32 cpu);
-int luajit_find(__u32 cpu);
-int lua_collect_all(__u32 cpu, __u32 is_rest);
-int listed_append_all(__u32 cpu);
-
-/* Collects the part that a frame of the loop runs, if the walk has left one. */
-static __always_inline void lua_meet_frame(struct walk *walk, __u32 cpu)
-{
-	int before = lua_find(cpu);
-	__u32 now = walk->lua_at;
-
-	if (before < 0)
-		return;
-	if (before > 0) {
-		listed_hold(walk);
-		walk->lua_at = before - 1;
-		lua_collect_all(cpu, 1);
-		walk->lua_at = now;
-		listed_append_all(cpu);
-	}
-	lua_collect_all(cpu, 0);
-	lua_leave_part(walk);
-}
-
-/* Collects the part that the frame which the walk has come to runs, if it is one of LuaJIT. */
-static __always_inline void luajit_meet_frame(struct walk *walk, __u32 cpu)
-{
-	if (!luajit_find(cpu))
-		return;
-	lua_collect_all(cpu, 0);
-	if (walk->listed_next >= walk->listed_count)
-		return;
-	walk->listed_appends = LISTED_APPENDS_PART;
-}
-
-/* Puts the functions that the frame of an interpreter's loop runs behind it. WALK_GOES_ON, or UNWIND_TOO_DEEP. */
-__attribute__((noinline)) int listed_meet_frame(__u32 cpu)
-{
-	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
-
-	if (!walk)
-		return WALK_GOES_ON;
-	if (walk->listed.kind == RUNTIME_KIND_LUAJIT)
-		luajit_meet_frame(walk, cpu);
-	else if (walk->listed.flags & LISTED_STATES)
-		lua_meet_frame(walk, cpu);
-	else
-		listed_meet(walk);
-	if (!walk->listed_appends)
-		return WALK_GOES_ON;
-	for (__u32 i = 0; i < LISTED_FRAMES_MAX; i++) {
-		if (!listed_append_next(cpu))
-			break;
-	}
-	return walk->listed_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
-}
+int listed_meet_frame(__u32 cpu); /* of bpf/listed_collect.h */
 
 /* Direct-mapped, as `seen`: the functions whose names user space was woken for. */
 struct {
@@ -455,7 +389,8 @@ __attribute__((noinline)) int walk_turn_with_runtimes(__u32 cpu, __u32 has)
 	return WALK_GOES_ON;
 }
 
-/* To the end. Returns an enum unwind_result. */
+/* To the end. Returns an enum unwind_result. Not by itself, though the verifier goes through it for each way that leads to it:
+ * no more than eight functions may be in each other, with 512 bytes of stack in all. */
 static __always_inline int walk_frames(__u32 cpu)
 {
 	int result = WALK_GOES_ON;

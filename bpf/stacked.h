@@ -144,11 +144,24 @@ __attribute__((noinline)) int beam_try_arrive(__u32 cpu)
 	return beam_arrive(walk);
 }
 
-__attribute__((noinline)) __u32 beam_try_way(__u32 cpu)
+__attribute__((noinline)) __u32 beam_try_way_at(__u32 cpu, __u32 i)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
-	return walk ? beam_find_way(walk) : BEAM_WAY_NONE;
+	return walk ? beam_way_at(walk, i) : BEAM_WAY_NONE;
+}
+
+__attribute__((noinline)) __u32 beam_try_way(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u32 bytes = walk ? beam_read_code(walk) : 0, way = BEAM_WAY_NONE;
+
+	for (__u32 i = 0; i < BEAM_CODE_BYTES && way == BEAM_WAY_NONE; i++) {
+		if (i >= bytes)
+			break;
+		way = beam_try_way_at(cpu, i);
+	}
+	return way;
 }
 
 __attribute__((noinline)) int beam_try_back(__u32 cpu, __u32 way)
@@ -165,6 +178,18 @@ __attribute__((noinline)) int beam_try_word(__u32 cpu)
 	return walk ? beam_word(walk) : -1;
 }
 
+/* A turn of words. */
+#define BEAM_TURN_WORDS 50u
+_Static_assert(BEAM_WORDS_MAX % BEAM_TURN_WORDS == 0, "turns are enough for all");
+__attribute__((noinline)) int beam_try_words(__u32 cpu)
+{
+	int found = 0;
+
+	for (__u32 i = 0; i < BEAM_TURN_WORDS && !found; i++)
+		found = beam_try_word(cpu);
+	return found;
+}
+
 /* Puts the function of BEAM that the frame is of behind it. WALK_GOES_ON, or the result that the walk ends with. */
 __attribute__((noinline)) int beam_meet_frame(__u32 cpu)
 {
@@ -178,8 +203,8 @@ __attribute__((noinline)) int beam_meet_frame(__u32 cpu)
 	if (arrival != BEAM_ON_STACK)
 		return beam_result(arrival);
 	beam_begin_words(walk);
-	for (__u32 i = 0; i < BEAM_WORDS_MAX && !found; i++)
-		found = beam_try_word(cpu);
+	for (__u32 i = 0; i < BEAM_WORDS_MAX / BEAM_TURN_WORDS && !found; i++)
+		found = beam_try_words(cpu);
 	beam_end_words(walk, found);
 	return WALK_GOES_ON;
 }

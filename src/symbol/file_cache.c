@@ -37,6 +37,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/own_dir.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "symbol/symbol_int.h"
 #include "symbol/table_int.h"
@@ -58,6 +59,7 @@
 struct file_cache {
 	int directory;
 	uint64_t bytes_max;
+	uint64_t bytes; /* of its files, as far as this process knows; 0 = not counted yet. Under the symbolizer's evict_lock */
 };
 
 struct trailer {
@@ -276,12 +278,19 @@ static bool remove_file(void *context, const char *name)
 	return unlinkat(cache->directory, name, 0) == 0 || errno == ENOENT;
 }
 
-/* Those that were used longest ago go: a tenth more than needed, or each table would cost a walk. */
-static void evict(struct file_cache *cache)
+/* Counts what is there, which others may have changed, once and when it may be too much. Then those that were used longest ago
+ * go: a tenth more than needed, or each table would cost a walk. */
+static void make_room(struct file_cache *cache, uint64_t added)
 {
 	_cleanup_(disk_list_release) struct disk_list list = {0};
-	if (own_dir_list(cache->directory, SUFFIX, &list) == 0 && list.bytes > cache->bytes_max)
+	cache->bytes += cache->bytes ? added : 0;
+	if (cache->bytes && cache->bytes <= cache->bytes_max)
+		return;
+	if (own_dir_list(cache->directory, SUFFIX, &list) < 0)
+		return;
+	if (list.bytes > cache->bytes_max)
 		disk_list_trim(&list, cache->bytes_max - cache->bytes_max / 10, remove_file, cache);
+	cache->bytes = list.bytes;
 }
 
 void file_cache_keep(struct symbolizer *s, const struct source_job *job, const struct symbol_build_result *result,
@@ -305,8 +314,10 @@ void file_cache_keep(struct symbolizer *s, const struct source_job *job, const s
 	const struct bytes pieces[] = {
 		{table->image, table->len}, {(const uint8_t *)&trailer, sizeof(trailer)}, buffer_bytes(&seen->records)};
 	make_name(&seen->binary, job->build_id, job->path, name);
-	if (own_dir_write_file(cache->directory, name, pieces, sizeof(pieces) / sizeof(pieces[0])) == 0)
-		evict(cache);
+	if (own_dir_write_file(cache->directory, name, pieces, sizeof(pieces) / sizeof(pieces[0])) < 0)
+		return;
+	THREAD_LOCK_SCOPE(&s->evict_lock);
+	make_room(cache, table->len + sizeof(trailer) + seen->records.len);
 }
 
 /* ---- life ---- */
