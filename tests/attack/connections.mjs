@@ -38,11 +38,14 @@ const agents = Array.from({ length: AGENTS }, (_, i) => ({
 function upload({ agent, ports }) {
 	const body = pprofProfile([[['leaf', 'main'], 1, {}]], { timeNs: BigInt(Date.now()) * 1000000n + serial++ });
 	return new Promise((resolve) => {
-		const call = http.request({ ...at, agent, method: 'POST', path: '/api/v1/ingest?name=process_cpu', headers: { ...headers, 'content-length': body.length } }, (response) => {
-			ports.add(response.socket.localPort);
-			response.resume();
-			response.on('end', () => resolve(response.statusCode));
-		});
+		const call = http.request(
+			{ ...at, agent, method: 'POST', path: '/api/v1/ingest?name=process_cpu', headers: { ...headers, 'content-length': body.length } },
+			(response) => {
+				ports.add(response.socket.localPort);
+				response.resume();
+				response.on('end', () => resolve(response.statusCode));
+			},
+		);
 		call.on('error', (error) => resolve(error.code));
 		call.end(body);
 	});
@@ -52,7 +55,8 @@ async function bystander() {
 	if (status !== 200) return `an agent's upload: ${status}`;
 	// Among strangers who come from very many addresses somebody new is one more: he may have to come again.
 	let fresh;
-	for (let i = 0; i < tries && fresh?.status !== 200; i++) fresh = await ask({ ...at, path: '/api/v1/types', localAddress: address(1000 + (round % 50)), headers });
+	for (let i = 0; i < tries && fresh?.status !== 200; i++)
+		fresh = await ask({ ...at, path: '/api/v1/types', localAddress: address(1000 + (round % 50)), headers });
 	return fresh.status === 200 ? undefined : `somebody new: ${fresh.status} ${fresh.text}`;
 }
 const flood = (name, body) => attack(name, server, bystander, MIB_MAX, body);

@@ -17,9 +17,28 @@ const directory = temporaryDirectory(),
 	UNKNOWN = 150;
 makeNetwork();
 // RSA, for which the server computes some 20 times as long as for the curves.
-openssl('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', file('key.pem'), '-out', file('cert.pem'), '-days', '2', '-subj', '/CN=wick', '-addext', `subjectAltName=IP:${SERVER}`);
+openssl(
+	'req',
+	'-x509',
+	'-newkey',
+	'rsa:2048',
+	'-nodes',
+	'-keyout',
+	file('key.pem'),
+	'-out',
+	file('cert.pem'),
+	'-days',
+	'2',
+	'-subj',
+	'/CN=wick',
+	'-addext',
+	`subjectAltName=IP:${SERVER}`,
+);
 writeFileSync(file('token'), 'secret-secret\n', { mode: 0o600 });
-writeFileSync(file('server.yaml'), `connections: {max: 600, unauthenticated: ${UNKNOWN}}\ntls: {cert_file: ${file('cert.pem')}, key_file: ${file('key.pem')}}\n`);
+writeFileSync(
+	file('server.yaml'),
+	`connections: {max: 600, unauthenticated: ${UNKNOWN}}\ntls: {cert_file: ${file('cert.pem')}, key_file: ${file('key.pem')}}\n`,
+);
 const server = await startServer(file('data'), ['--config', file('server.yaml'), '--token-file', file('token'), '--listen', '0.0.0.0:0']);
 const at = { host: SERVER, port: server.port, ca: readFileSync(file('cert.pem')) },
 	attacker = address(2000);
@@ -97,7 +116,12 @@ await flood('handshakes without end from one address', async () => {
 });
 await flood('garbage instead of a handshake', async () => {
 	const before = await metric('wick_tls_failures_total');
-	const sockets = await crowd(500, { ...at, localAddress: attacker }, (socket, i) => socket.write(i % 2 ? Buffer.alloc(20000, i) : Buffer.concat([hello.subarray(0, 60), Buffer.alloc(5000, 0xff)])), 50);
+	const sockets = await crowd(
+		500,
+		{ ...at, localAddress: attacker },
+		(socket, i) => socket.write(i % 2 ? Buffer.alloc(20000, i) : Buffer.concat([hello.subarray(0, 60), Buffer.alloc(5000, 0xff)])),
+		50,
+	);
 	for (let i = 0; (await metric('wick_tls_failures_total')) < before + 200; i++) {
 		assert.ok(i < 3000, 'they fail');
 		await sleep(10);
@@ -124,7 +148,9 @@ await test('a client that comes again resumes its session, and is asked for its 
 	for (let i = 0; i < 5; i++) assert.equal((await ask('/api/v1/types', address(5), agent)).status, 200);
 	assert.ok((await metric('wick_tls_resumed_total')) >= before + 3);
 	const refused = await new Promise((resolve, reject) => {
-		https.get({ ...at, path: '/api/v1/types', localAddress: address(5), agent }, (response) => resolve(response.resume() && response.statusCode)).on('error', reject);
+		https
+			.get({ ...at, path: '/api/v1/types', localAddress: address(5), agent }, (response) => resolve(response.resume() && response.statusCode))
+			.on('error', reject);
 	});
 	assert.equal(refused, 401);
 });
