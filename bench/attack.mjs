@@ -59,12 +59,37 @@ if (process.env.WICK_FLOOD) {
 } else {
 	const directory = temporaryDirectory();
 	makeNetwork();
-	execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', `${directory}/key.pem`, '-out', `${directory}/cert.pem`, '-days', '2', '-subj', '/CN=wick', '-addext', `subjectAltName=IP:${SERVER}`], { stdio: 'pipe' });
+	execFileSync(
+		'openssl',
+		[
+			'req',
+			'-x509',
+			'-newkey',
+			'rsa:2048',
+			'-nodes',
+			'-keyout',
+			`${directory}/key.pem`,
+			'-out',
+			`${directory}/cert.pem`,
+			'-days',
+			'2',
+			'-subj',
+			'/CN=wick',
+			'-addext',
+			`subjectAltName=IP:${SERVER}`,
+		],
+		{ stdio: 'pipe' },
+	);
 	writeFileSync(`${directory}/tls.yaml`, `tls: {cert_file: ${directory}/cert.pem, key_file: ${directory}/key.pem}\n`);
 	const percentile = (times, part) => times.sort((a, b) => a - b)[Math.floor(times.length * part)].toFixed(1);
 	for (const name of [undefined, ...Object.keys(floods)].filter((n) => !process.argv[2] || n?.includes(process.argv[2]))) {
 		const secure = name?.startsWith('TLS'),
-			server = await startServer(`${directory}/data-${Math.random()}`, ['--listen', '0.0.0.0:0', '--insecure', ...(secure ? ['--config', `${directory}/tls.yaml`] : [])]),
+			server = await startServer(`${directory}/data-${Math.random()}`, [
+				'--listen',
+				'0.0.0.0:0',
+				'--insecure',
+				...(secure ? ['--config', `${directory}/tls.yaml`] : []),
+			]),
 			at = { host: SERVER, port: server.port },
 			module = secure ? https : http,
 			kept = new module.Agent({ keepAlive: true, maxSockets: 1 }),
@@ -72,10 +97,13 @@ if (process.env.WICK_FLOOD) {
 		const health = (agent) =>
 			new Promise((resolve) => {
 				const began = performance.now();
-				const call = module.get({ ...at, path: '/healthz', agent, localAddress: address(1), ca: secure ? readFileSync(`${directory}/cert.pem`) : undefined }, (response) => {
-					response.resume();
-					response.on('end', () => resolve(response.statusCode === 200 ? performance.now() - began : Infinity));
-				});
+				const call = module.get(
+					{ ...at, path: '/healthz', agent, localAddress: address(1), ca: secure ? readFileSync(`${directory}/cert.pem`) : undefined },
+					(response) => {
+						response.resume();
+						response.on('end', () => resolve(response.statusCode === 200 ? performance.now() - began : Infinity));
+					},
+				);
 				call.on('error', () => resolve(Infinity));
 			});
 		await sleep(1000);

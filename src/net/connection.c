@@ -305,6 +305,8 @@ void connection_check_time(struct net_connection *connection, int64_t now_ns)
 bool connection_is_idle(const struct net_connection *connection)
 {
 	bool is_idle = !connection->closing && !connection->write_pending && connection->pending.len == connection->pending_at;
+	/* Who waits for his handshake is next: if he went for who comes, in a crowd nobody would ever have one. */
+	is_idle = is_idle && !connection->computing;
 	for (const struct net_exchange *exchange = connection->exchanges; exchange && is_idle; exchange = exchange->next)
 		is_idle = !exchange->head_done;
 	return is_idle;
@@ -320,7 +322,8 @@ bool connection_can_go(const struct net_connection *connection, int64_t now_ns)
 {
 	if (connection_is_idle(connection))
 		return true;
-	if (connection->closing || (connection->write_pending && now_ns - connection->write_moved_ns <= NET_STUCK_NS))
+	if (connection->closing || connection->computing ||
+	    (connection->write_pending && now_ns - connection->write_moved_ns <= NET_STUCK_NS))
 		return false;
 	for (const struct net_exchange *exchange = connection->exchanges; exchange; exchange = exchange->next)
 		if (!is_stuck(exchange, now_ns))

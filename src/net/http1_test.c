@@ -811,6 +811,55 @@ static void test_few_descriptors(void **state)
 		close(others[i]);
 }
 
+static int was_started = -1;
+
+static void note_started(void *context, const struct net_request *request, struct net_response *response)
+{
+	was_started = net_request_was_started(request);
+}
+
+/* A refusal knows whether a worker may have done what the request is for; and one whose place in the queue another has got is
+ * told to come again, its handler never ran. */
+static void test_started(void **state)
+{
+	static const char request[] = "POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 3\r\n\r\n123";
+	static struct memory_peer second;
+	server.options.on_refusal = note_started;
+	expect("GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "404", "no such path", false);
+	assert_int_equal(was_started, 0);
+	memory_connect(&peer, &server);
+	connection_input(&peer.connection, bytes_of_string(request)); /* no worker takes it */
+	memory_wait(&peer, LIMIT_REQUEST_SECONDS + 1);
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 503 ");
+	assert_int_equal(was_started, 1);
+	workers_run_here(&server.workers);
+	hang_up();
+	/* Displaced: room for one, and somebody else has none yet. */
+	server.workers.queue_max[NET_JOB_FAST] = 2;
+	memory_address = 1;
+	memory_connect(&peer, &server);
+	memory_connect(&second, &server);
+	connection_input(&peer.connection, bytes_of_string(request));
+	connection_input(&second.connection, bytes_of_string(request));
+	assert_int_equal(server.workers.fast.count, 2);
+	static struct memory_peer other;
+	memory_address = 2;
+	memory_connect(&other, &server);
+	connection_input(&other.connection, bytes_of_string(request));
+	assert_int_equal(server.workers.fast.count, 2);
+	memory_run(&other);
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 200 ");
+	assert_has(buffer_string(&second.out), "HTTP/1.1 503 ");
+	assert_has(buffer_string(&second.out), "Retry-After: 1");
+	assert_has(buffer_string(&other.out), "HTTP/1.1 200 ");
+	memory_address = 0;
+	memory_disconnect(&peer);
+	memory_disconnect(&second);
+	memory_disconnect(&other);
+	server.workers.queue_max[NET_JOB_FAST] = NET_QUEUE_MAX;
+	server.options.on_refusal = NULL;
+}
+
 static uint64_t crowded[NET_LIMITS][2];
 
 static void on_crowd(void *context, enum net_limit limit, bool refused, const char *address)
@@ -936,6 +985,7 @@ int main(void)
 		TEST(test_bodies_together),
 		TEST(test_stop),
 		TEST(test_few_descriptors),
+		TEST(test_started),
 		TEST(test_crowds),
 		TEST(test_short_of_memory),
 	};

@@ -82,7 +82,7 @@ int net_request_peer_user(struct net_request *request, unsigned *ret_uid, struct
  * name of the subject, if it has one, then the alternative names (DNS, URI, e-mail). NULL after the last, and without a
  * certificate. */
 const char *net_request_certificate_name(const struct net_request *request, size_t n);
-/* For options.on_refusal: a worker had begun with it, so that what it is for may have been done all the same. */
+/* For options.on_refusal: it had been handed to a worker, so that what it is for may have been done all the same. */
 bool net_request_was_started(const struct net_request *request);
 /* Set to true by the loop when the client has gone away or time is over; long work polls it. */
 const atomic_bool *net_request_cancelled(const struct net_request *request);

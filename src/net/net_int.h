@@ -434,7 +434,8 @@ struct net_connection {
 	char *certificate; /* names, each with a NUL, then an empty one; NULL = none */
 	struct net_user user;
 	bool loopback, paused, write_pending, busy, eof, lingering, closing;
-	bool securing; /* a TLS handshake is under way */
+	bool securing;	/* a TLS handshake is under way */
+	bool computing; /* and its next step is ours */
 };
 void connection_init(struct net_connection *connection, struct net_server *server, const struct net_transport *transport,
 		     bool loopback);

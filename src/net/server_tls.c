@@ -328,6 +328,7 @@ static void step_done(struct net_job *job)
 		mem_free(socket);
 		return;
 	}
+	socket->connection.computing = false;
 	if (socket->connection.closing)
 		return;
 	if (job->displaced) {
@@ -353,7 +354,7 @@ static void shake_hands(struct net_socket *socket)
 		connection_close(connection);
 		return;
 	}
-	tls->job_out = true;
+	tls->job_out = connection->computing = true;
 	socket_pause(connection, true);
 }
 

@@ -164,13 +164,14 @@ static void run(struct net_workers *workers, struct net_job *job)
 	job->run(job);
 	pthread_mutex_lock(&workers->lock);
 	finished(workers, &begun);
-	/* The thread looks for one job; the place that it left may have been what two waited for. */
+	bool tell = hand_over(workers, &workers->finished, job);
+	/* Who is woken may get this CPU at once: never with the lock, which the loop may be waiting for. This thread looks for
+	 * one job; the place that it left may have been what two waited for. */
+	pthread_mutex_unlock(&workers->lock);
 	pthread_cond_signal(&workers->work);
-	if (hand_over(workers, &workers->finished, job)) {
-		pthread_mutex_unlock(&workers->lock);
+	if (tell)
 		workers->notify(workers->context);
-		pthread_mutex_lock(&workers->lock);
-	}
+	pthread_mutex_lock(&workers->lock);
 }
 
 static void *work(void *context)

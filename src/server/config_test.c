@@ -44,6 +44,8 @@ static int load(const char *yaml, struct server_options *options, struct server_
 
 static const char full[] = "data: /srv/wick\n"
 			   "host_files: no\n"
+			   "connections: {max: 20000, per_address: 100, unauthenticated: 50}\n"
+			   "tls.resumption: false\n"
 			   "retention:\n"
 			   "  age: 90d\n"
 			   "  size: 200G\n"
@@ -162,6 +164,10 @@ static void test_all_kinds(void **state)
 	if (load(full, &o, &text, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_string_equal(o.data_directory, "/srv/wick");
+	assert_int_equal(o.connections_max, 20000);
+	assert_int_equal(o.connections_per_address, 100);
+	assert_int_equal(o.connections_unauthenticated, 50);
+	assert_true(o.no_tls_resumption);
 	assert_true(o.no_host_files);
 	assert_int_equal(o.retention_age_ns, 90 * 86400 * NS_PER_S);
 	assert_int_equal(o.retention_size_bytes, 200 * GIB);

@@ -114,7 +114,7 @@ wait_for has_asked >/dev/null
 kill "$agent_pid"
 wait "$agent_pid"
 verify
-is http2 0 -gt
+is profiles 0 -gt
 is asked 0 -gt
 is uploads 0
 query upload_spin --format folded -n 0 >"$work/before" 2>&1

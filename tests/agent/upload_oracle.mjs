@@ -78,7 +78,7 @@ function requests(file, buildId) {
 	const allPuts = lines.filter((line) => line.method === 'PUT');
 	const byAgent = new Map();
 	const say = (name, value) => console.log(`${name} ${value}`);
-	say('http2', lines.filter((line) => line.method === 'HTTP/2').length);
+	say('profiles', lines.filter((line) => line.url === '/v1development/profiles' && line.status === 200).length);
 	say('uploads', lines.filter((line) => line.url.startsWith('/api/v1/debuginfo/uploads')).length);
 	say('asked', lines.filter((line) => line.url.endsWith('/wanted')).length);
 	say('finished', ours.filter((line) => line.url.endsWith('/finish') && line.status === 200).length);

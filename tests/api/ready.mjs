@@ -9,7 +9,9 @@ process.setMaxListeners(0); // a server each
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 let serial = 0n;
 const upload = (server) =>
-	request(server.port, 'POST', '/api/v1/ingest?name=process_cpu', { body: pprofProfile([[['leaf', 'main'], 1, {}]], { timeNs: BigInt(Date.now()) * 1000000n + serial++ }) });
+	request(server.port, 'POST', '/api/v1/ingest?name=process_cpu', {
+		body: pprofProfile([[['leaf', 'main'], 1, {}]], { timeNs: BigInt(Date.now()) * 1000000n + serial++ }),
+	});
 async function ready(server, path = '/readyz') {
 	const response = await request(server.port, 'GET', path);
 	return `${response.status} ${response.body.toString().trim()}`;

@@ -44,10 +44,13 @@ export async function crowd(count, options, begin = () => {}, atOnce = 200) {
 	for (let i = 0; i < count; i++) {
 		all.push(
 			new Promise((resolve) => {
-				const socket = connect({ ...options, localAddress: typeof options.localAddress === 'function' ? options.localAddress(i) : options.localAddress }, () => {
-					begin(socket, i);
-					resolve(socket);
-				});
+				const socket = connect(
+					{ ...options, localAddress: typeof options.localAddress === 'function' ? options.localAddress(i) : options.localAddress },
+					() => {
+						begin(socket, i);
+						resolve(socket);
+					},
+				);
 				for (const event of ['error', 'close', 'end'])
 					socket.on(event, () => {
 						socket.gone = true;

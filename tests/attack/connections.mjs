@@ -30,29 +30,42 @@ async function metrics() {
 // Agents with a connection each, from an address each.
 let serial = 0n,
 	round = 0,
-	tries = 1;
+	tries = 1,
+	acknowledged = 0;
 const agents = Array.from({ length: AGENTS }, (_, i) => ({
 	agent: new http.Agent({ keepAlive: true, maxSockets: 1, localAddress: address(i) }),
 	ports: new Set(),
 }));
-function upload({ agent, ports }) {
-	const body = pprofProfile([[['leaf', 'main'], 1, {}]], { timeNs: BigInt(Date.now()) * 1000000n + serial++ });
+function send({ agent, ports }, body) {
 	return new Promise((resolve) => {
-		const call = http.request({ ...at, agent, method: 'POST', path: '/api/v1/ingest?name=process_cpu', headers: { ...headers, 'content-length': body.length } }, (response) => {
-			ports.add(response.socket.localPort);
-			response.resume();
-			response.on('end', () => resolve(response.statusCode));
-		});
+		const call = http.request(
+			{ ...at, agent, method: 'POST', path: '/api/v1/ingest?name=process_cpu', headers: { ...headers, 'content-length': body.length } },
+			(response) => {
+				ports.add(response.socket.localPort);
+				response.resume();
+				response.on('end', () => resolve(response.statusCode));
+				response.on('error', () => resolve('broken off'));
+			},
+		);
 		call.on('error', (error) => resolve(error.code));
 		call.end(body);
 	});
+}
+// Sent again if the connection has gone, where it may: the same bytes, which count once.
+async function upload(agent) {
+	const body = pprofProfile([[['leaf', 'main'], 1, {}]], { timeNs: BigInt(Date.now()) * 1000000n + serial++ });
+	let status;
+	for (let i = 0; i < tries && status !== 200; i++) status = await send(agent, body);
+	acknowledged += status === 200;
+	return status;
 }
 async function bystander() {
 	const status = await upload(agents[round++ % AGENTS]);
 	if (status !== 200) return `an agent's upload: ${status}`;
 	// Among strangers who come from very many addresses somebody new is one more: he may have to come again.
 	let fresh;
-	for (let i = 0; i < tries && fresh?.status !== 200; i++) fresh = await ask({ ...at, path: '/api/v1/types', localAddress: address(1000 + (round % 50)), headers });
+	for (let i = 0; i < tries && fresh?.status !== 200; i++)
+		fresh = await ask({ ...at, path: '/api/v1/types', localAddress: address(1000 + (round % 50)), headers });
 	return fresh.status === 200 ? undefined : `somebody new: ${fresh.status} ${fresh.text}`;
 }
 const flood = (name, body) => attack(name, server, bystander, MIB_MAX, body);
@@ -103,7 +116,7 @@ await test('the log has a line a minute of each kind, and names the limit', () =
 });
 await test('what was acknowledged is there', async () => {
 	const sum = await ask({ ...at, path: '/api/v1/query?query=process_cpu&from=now-1h&to=now%2B1h', localAddress: address(901), headers });
-	assert.equal(JSON.parse(sum.text).flame.total, Number(serial));
+	assert.equal(JSON.parse(sum.text).flame.total, acknowledged);
 	for (const { agent } of agents) agent.destroy();
 	assert.equal(await server.stop(), 0, server.log());
 });

@@ -59,7 +59,11 @@ await attack('uploads and queries of one client, 16 heavy ones of each at a time
 	await Promise.all(all);
 });
 await test('what was acknowledged is there, once', async () => {
-	const sum = await ask({ ...at, path: `/api/v1/query?query=${encodeURIComponent('process_cpu{side="mine"}')}&from=now-1h&to=now%2B1h`, localAddress: address(3) });
+	const sum = await ask({
+		...at,
+		path: `/api/v1/query?query=${encodeURIComponent('process_cpu{side="mine"}')}&from=now-1h&to=now%2B1h`,
+		localAddress: address(3),
+	});
 	assert.equal(metricOf(await metrics(), 'wick_store_duplicates_total'), 0);
 	const answer = JSON.parse(sum.text);
 	assert.deepEqual([answer.partial, answer.flame.total], [false, mine]);

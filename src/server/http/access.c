@@ -275,12 +275,12 @@ static enum callers_result admit_known(const struct server *server, struct net_r
 	}
 	snprintf(caller->name, sizeof(caller->name), "%s", identity->name);
 	caller->kind = identity->kind;
+	net_request_set_known(request);
 	if (!check_permission(server, request, identity, response))
 		return CALLERS_NOT_PERMITTED;
 	if (!choose_tenant(server, request, identity, caller, response))
 		return CALLERS_NO_TENANT;
 	caller->is_admitted = true;
-	net_request_set_known(request);
 	if (identity->is_login)
 		audit_add(server->audit, &(struct audit_entry){.event = AUDIT_LOGIN,
 							       .name = caller->name,
