@@ -3,8 +3,9 @@
  * Whose process is at the other end of a TCP connection of this machine.
  *
  * Unix sockets say it (SO_PEERCRED), TCP does not. But the other end is a socket of this network namespace, and the kernel
- * tells anybody the owner of each: by sock_diag(7), which finds one by its addresses and costs some microseconds, or, where
- * that is filtered or not built, in /proc/net/tcp, which lists all of them.
+ * anybody the owner of each: by sock_diag(7), which finds one by its addresses within some 40 us, or, where that is filtered or
+ * not built, in /proc/net/tcp, which lists all of them. The kernel takes 20 ms for that, whoever asks for how many, so it is
+ * read a few times a second at most: it is the loop that waits.
  *
  * What makes it safe to rely on:
  *
@@ -35,9 +36,11 @@
 #include "base/buffer.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/time.h"
 #include "net/net_int.h"
 
-#define LIST_BYTES_MAX (8 * MIB) /* some 50,000 connections */
+#define LIST_BYTES_MAX	 (8 * MIB) /* some 50,000 connections */
+#define LISTS_PER_SECOND 20
 enum { STATE_ESTABLISHED = 1, STATE_CLOSE_WAIT = 8 };
 
 /* Of IPv4, if it is that in IPv6. */
@@ -182,6 +185,20 @@ static int find_in_file(const char *path, const struct end *peer, const struct e
 	return r < 0 ? r : list ? peer_find_in_list(list, there, here, ret, err) : error_nomem(err);
 }
 
+/* Other threads count, too: no more than that. */
+static bool may_list(void)
+{
+	static _Atomic uint64_t window; /* its second, and how often in it */
+	uint64_t second = (uint64_t)(time_monotonic_ns() / NS_PER_S), before = atomic_load(&window), after;
+	do {
+		uint64_t count = before >> 8 == second ? before & 0xff : 0;
+		if (count >= LISTS_PER_SECOND)
+			return false;
+		after = second << 8 | (count + 1);
+	} while (!atomic_compare_exchange_weak(&window, &before, after));
+	return true;
+}
+
 static int find_in_lists(const struct end *peer, const struct end *own, unsigned *ret, struct error *err)
 {
 	int r = peer->family == AF_INET ? find_in_file("/proc/net/tcp", peer, own, false, ret, err) : -ENOENT;
@@ -234,7 +251,8 @@ int peer_find_user(int fd, unsigned *ret, struct error *err)
 	if (r == 0 || r == -ENOTCONN)
 		atomic_store_explicit(&has_diag, true, memory_order_relaxed);
 	else if (!atomic_load_explicit(&has_diag, memory_order_relaxed) || r != -ENOENT)
-		r = find_in_lists(&peer, &own, &uid, err);
+		r = may_list() ? find_in_lists(&peer, &own, &uid, err)
+			       : error_set(err, -EAGAIN, "too many connections at once; try again in a second");
 	if (r == 0 && !is_connected(fd))
 		r = closed(err);
 	if (r == 0)

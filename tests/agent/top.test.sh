@@ -124,7 +124,7 @@ see "an error leaves the terminal alone" '^status 2'
 tm kill-server
 
 # ---- a server ----
-start_server || fail "the server starts"
+start_server --local-read anyone || fail "the server starts"
 launch "$WICK" agent --server "$url" -F 199 >"$work/agent.log" 2>&1
 wait_sampling "$work/agent.log" $!
 of_server() { "$WICK" top --batch -n 1 --url "$url" "process_cpu{process_pid=\"$partly\"}" "$@" >"$work/out" 2>&1; }

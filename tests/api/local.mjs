@@ -243,6 +243,33 @@ await test('a token says who it is, whoever the user', async () => {
 	assert.equal((await request(server.port, 'GET', '/api/v1/status')).status, 401);
 	assert.equal(await server.stop(), 0);
 });
+const namespaced = spawnSync('unshare', ['--user', '--map-root-user', 'true']).status === 0;
+if (!namespaced) skip('a user namespace that knows root only', 'unshare --user does not work here');
+else
+	await test('in a user namespace that knows root only, all others are nobody', async () => {
+		const own = `${directory}/namespaced`,
+			child = spawn('unshare', ['--user', '--map-root-user', wick, 'server', '--data', own, '--listen', '127.0.0.1:0', '--local-users', '65534'], {
+				stdio: ['ignore', 'ignore', 'pipe'],
+			});
+		process.on('exit', () => child.kill('SIGKILL'));
+		const port = await new Promise((resolve, reject) => {
+			let log = '';
+			child.stderr.on('data', (chunk) => {
+				log += chunk;
+				const match = log.match(/http:\/\/127\.0\.0\.1:(\d+)/);
+				if (match) resolve(match[1]);
+			});
+			child.once('exit', (code) => reject(new Error(`server ended with ${code}: ${log}`)));
+		});
+		server = { url: `http://127.0.0.1:${port}` };
+		assert.equal((await call(0, 'POST', '/api/v1/compact')).status, 200);
+		for (const user of [other, 65534]) {
+			const { status, text } = await call(user, 'POST', '/api/v1/compact');
+			assert.deepEqual([status, /user namespace does not know it/.test(text)], [403, true], text);
+		}
+		child.removeAllListeners('exit');
+		child.kill('SIGTERM');
+	});
 await test('settings that make no sense', () => {
 	for (const [text, message] of [
 		['local: {users: [no-such-user-here]}', /there is no user 'no-such-user-here'/],

@@ -10,8 +10,8 @@
  * DATA/tenants/NAME/symbols): a table that another's upload went into would say so, and one that is there already would tell
  * by its speed that somebody else has the binary. Without tenants tables lie in DATA/symbols.
  *
- * Rejected: tables of what is public shared by all. It would save the builds of the same libc for each tenant, some 50 ms
- * each, for a rule on which of a table's sources were whose that has to be right for ever.
+ * Rejected: tables of what is public shared by all. It would save a build of the same libc for each tenant, for a rule on which
+ * of a table's sources were whose that has to be right for ever.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -26,7 +26,8 @@ void pyroscope_init_background(struct pyroscope *p, struct server *server, struc
 	*p = (struct pyroscope){
 		.server = server, .tenant = tenant, .started_ns = time_monotonic_ns(), .arena.max_bytes = TEXT_BYTES_MAX};
 	init_query(p, cancel);
-	p->query.hide_addresses = true; /* whoever comes for the result */
+	/* Whoever comes for the result. */
+	p->query.hide_addresses = server->loopback_only && !server->token && !server->options.tokens_file;
 	p->query.deadline_ns = p->started_ns + server->options.query_timeout_max_ns;
 	query_budget_make(server, tenant, &p->query, &p->budget);
 	budget_enter(&p->budget);
