@@ -53,7 +53,9 @@ OPT      := -O2
 HARDEN_x86_64  := -fcf-protection=full
 HARDEN_aarch64 := -mbranch-protection=standard
 HARDENING := -fstack-protector-strong -fstack-clash-protection $(HARDEN_$(shell uname -m))
-CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing $(HARDENING) -fPIE $(WARNINGS) $(EXTRA_CFLAGS)
+# Paths of the machine that builds are in none of the files.
+PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
+CFLAGS   := -std=gnu17 $(OPT) -g $(PREFIX_MAP) -fno-omit-frame-pointer -fno-strict-aliasing $(HARDENING) -fPIE $(WARNINGS) $(EXTRA_CFLAGS)
 LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code
 LDLIBS   := -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
 ifdef SAN
@@ -212,7 +214,7 @@ check-agent: $(O)/programs/workload $(O)/programs/markers
 
 # ---- libwickmark: what applications make markers with; client/ -----------------------------------------------------------------------
 # Of nothing but libc, and with no flags of ours that a program would have to share.
-CLIENT_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra -Werror $(EXTRA_CFLAGS)
+CLIENT_FLAGS := -std=c11 -O2 -g $(PREFIX_MAP) -fPIC -fvisibility=hidden -Wall -Wextra -Werror $(EXTRA_CFLAGS)
 CLIENT_VERSION := 1.0.0
 client: $(O)/client/libwickmark.a $(O)/client/libwickmark.so.1
 $(O)/client/wickmark.o: client/wickmark.c client/wickmark.h client/wickmark_abi.h

@@ -69,7 +69,7 @@ if [ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] && [ -d tests/node_modules/speed
 	for format in folded perf-script cpuprofile speedscope chrome-trace; do cp "$work/in.$format" "$work/in.$format.json"; done
 	node bench/interop_speedscope.mjs "$work/in.folded" "$work/in.perf-script" "$work/in.cpuprofile.json" "$work/in.speedscope.json" "$work/in.chrome-trace.json"
 else
-	echo "  speedscope's importer: needs chromium, and \`npm ci\` in tests/"
+	echo "  speedscope's importer: needs chromium, and \`npm ci --ignore-scripts\` in tests/"
 fi
 
 echo "a pprof of $size MB to Firefox JSON (aim: 5 s, 3 times its size in memory)"

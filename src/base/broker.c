@@ -34,6 +34,8 @@
 #include "base/thread.h"
 #include "base/user.h"
 
+#define BROKER_FD 3
+
 enum { PORT = -1, APPEND = -2, ROTATE = -3 };
 struct request {
 	int32_t file; /* place in the list, or one of the above */
@@ -179,6 +181,11 @@ static _Noreturn void run(int socket)
 		if (null > 2)
 			close(null);
 	}
+	/* Nothing else of the server's: pipes and sockets whose other ends wait for their end. */
+	if (socket != BROKER_FD && dup2(socket, BROKER_FD) < 0)
+		_exit(1);
+	socket = BROKER_FD;
+	close_range(BROKER_FD + 1, ~0u, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || user_keep_capabilities(kept, 2, NULL) < 0)
 		_exit(1);
 	confine(); /* where calls cannot be filtered it is as safe as the code above */

@@ -57,19 +57,14 @@ static void __attribute__((format(printf, 2, 3))) append(struct line *line, cons
 		line->len += (size_t)len;
 }
 
-/* C0 and C1 controls and DEL: what could break the line or drive the terminal of whoever reads the log. */
-static bool is_control(const uint8_t *at, size_t len)
-{
-	return at[0] < 0x20 || at[0] == 0x7f || (len == 2 && at[0] == 0xc2 && at[1] < 0xa0);
-}
-
 static void append_escaped(struct line *line, const char *message)
 {
 	struct bytes rest = bytes_of_string(message);
 	while (rest.len > 0) {
 		bool valid;
 		size_t len = text_utf8_sequence(rest, &valid);
-		if (valid && !is_control(rest.data, len)) {
+		/* What could break the line, drive the terminal of whoever reads the log, or turn the text around. */
+		if (valid && !text_is_hostile((struct bytes){rest.data, len})) {
 			memcpy(line->text + line->len, rest.data, len);
 			line->len += len;
 		} else if (rest.data[0] == '\n') {

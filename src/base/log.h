@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log: one line on stderr per event, for src/cmd and the edges of src/server only. On a terminal "wick: message" (coloured
- * level), else with time and level. Thread-safe, a line at a time; control characters in the text are escaped, since parts of
- * it come from outside. */
+ * level), else with time and level. Thread-safe, a line at a time; what must not reach a terminal (text_append_harmless()) is
+ * escaped, since parts of it come from outside. */
 #ifndef WICK_BASE_LOG_H
 #define WICK_BASE_LOG_H
 

@@ -314,7 +314,7 @@ static uint32_t decode_utf8(struct bytes sequence)
 	return code;
 }
 
-static bool is_hostile(struct bytes sequence)
+bool text_is_hostile(struct bytes sequence)
 {
 	static const struct {
 		uint32_t first, last;
@@ -348,11 +348,25 @@ int text_append_harmless(struct buffer *out, struct bytes text)
 		struct bytes sequence = {text.data, text_utf8_sequence(text, &valid)};
 		if (!valid)
 			buffer_append(out, "\xef\xbf\xbd", 3);
-		else if (is_hostile(sequence))
+		else if (text_is_hostile(sequence))
 			buffer_append_byte(out, '?');
 		else
 			buffer_append(out, sequence.data, sequence.len);
 		text = bytes_skip(text, sequence.len);
+	}
+	return buffer_status(out);
+}
+
+int text_append_harmless_lines(struct buffer *out, struct bytes text)
+{
+	while (text.len > 0 && !buffer_status(out)) {
+		size_t len = 0;
+		while (len < text.len && text.data[len] != '\n' && text.data[len] != '\t')
+			len++;
+		text_append_harmless(out, (struct bytes){text.data, len});
+		if (len < text.len)
+			buffer_append_byte(out, text.data[len++]);
+		text = bytes_skip(text, len);
 	}
 	return buffer_status(out);
 }

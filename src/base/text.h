@@ -38,6 +38,10 @@ int text_append_character(struct buffer *out, uint32_t code); /* as UTF-8; up to
  * are control characters (C0, DEL, C1), and those that change the direction of what stands beside them or cannot be seen. The
  * page has the same list (HOSTILE in web/src/base/format.ts). */
 int text_append_harmless(struct buffer *out, struct bytes text);
+/* The same of several lines: line ends and tabs stay. */
+int text_append_harmless_lines(struct buffer *out, struct bytes text);
+/* Whether a character of valid UTF-8 is one that text_append_harmless() replaces. */
+bool text_is_hostile(struct bytes sequence);
 size_t text_width(struct bytes text); /* of UTF-8: characters, not bytes; wide ones count as one */
 /* How many of the first max bytes to keep so that UTF-8 does not end within a character. */
 size_t text_cut(struct bytes text, size_t max);

@@ -38,8 +38,8 @@ static int run_agent(struct collector_options *options, const struct service_arg
 	collector_get_stats(collector, &stats);
 	const char *first = options->url ? options->url : options->targets[0].url;
 	size_t others = options->target_count - !options->url;
-	fprintf(stderr, "wick agent: sampling %llu CPUs at %u Hz (%s), sending to %s", (unsigned long long)stats.cpus_online,
-		stats.frequency_hz, stats.event, first);
+	cmd_printf(stderr, "wick agent: sampling %llu CPUs at %u Hz (%s), sending to %s", (unsigned long long)stats.cpus_online,
+		   stats.frequency_hz, stats.event, first);
 	if (others)
 		fprintf(stderr, " and %zu more", others);
 	fprintf(stderr, "; Ctrl-C stops\n");

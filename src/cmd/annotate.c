@@ -126,14 +126,14 @@ static void report(const struct annotation *annotation)
 {
 	const struct annotate_stats *stats = &annotation->stats;
 	char numbers[5][TEXT_NUMBER_MAX];
-	fprintf(stderr, "wick annotate: %s markers added to %s threads, %s of them new; %s counters; %s names completed\n",
-		text_format_count(stats->markers, numbers[0]), text_format_count(stats->threads, numbers[1]),
-		text_format_count(stats->new_threads, numbers[2]), text_format_count(stats->counters, numbers[3]),
-		text_format_count(stats->names, numbers[4]));
-	fprintf(stderr, "  times matched by the %s clock\n",
-		stats->by_wall_clock && stats->by_monotonic_clock ? "wall clock for some files, else the monotonic"
-		: stats->by_monotonic_clock			  ? "monotonic"
-								  : "wall");
+	cmd_printf(stderr, "wick annotate: %s markers added to %s threads, %s of them new; %s counters; %s names completed\n",
+		   text_format_count(stats->markers, numbers[0]), text_format_count(stats->threads, numbers[1]),
+		   text_format_count(stats->new_threads, numbers[2]), text_format_count(stats->counters, numbers[3]),
+		   text_format_count(stats->names, numbers[4]));
+	cmd_printf(stderr, "  times matched by the %s clock\n",
+		   stats->by_wall_clock && stats->by_monotonic_clock ? "wall clock for some files, else the monotonic"
+		   : stats->by_monotonic_clock			     ? "monotonic"
+								     : "wall");
 	if (stats->boots_differ)
 		fprintf(stderr, "  the monotonic clocks are more than 10 minutes apart from the wall clocks: from another "
 				"machine or boot, and not used; --clock monotonic uses them\n");
@@ -147,9 +147,9 @@ static void report(const struct annotation *annotation)
 	};
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (others[i].count)
-			fprintf(stderr, "  %s %s\n", text_format_count(others[i].count, numbers[0]), others[i].what);
+			cmd_printf(stderr, "  %s %s\n", text_format_count(others[i].count, numbers[0]), others[i].what);
 	if (strcmp(annotation->out, "-") != 0)
-		fprintf(stderr, "  written to %s\n", annotation->out);
+		cmd_printf(stderr, "  written to %s\n", annotation->out);
 }
 
 /* Nanoseconds, with a sign. */

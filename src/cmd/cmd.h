@@ -45,6 +45,11 @@ int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */
 /* Prints untrusted text (names, paths, reasons) safely for a terminal, padded to a width in characters. */
 void cmd_print_harmless(FILE *out, const char *text, int width);
 void cmd_print_harmless_bytes(FILE *out, struct bytes text);
+/* fprintf() of whatever has untrusted text in it: the whole of it safely, but for line ends and tabs. */
+void cmd_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What a server has sent, or a profile has in it, to a file, or to standard output ("-"): as it is, and safely on a terminal.
+ */
+int cmd_write(const char *path, struct bytes text, struct error *err);
 
 /* ---- options.c: options, help and their errors, the same way for all verbs ---- */
 

@@ -2,6 +2,7 @@
 /* What several verbs need: tokens, labels, the data directory, signals. */
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,4 +260,34 @@ void cmd_print_harmless_bytes(FILE *out, struct bytes text)
 	_cleanup_(buffer_release) struct buffer safe = {.max = SIZE_MAX};
 	if (text_append_harmless(&safe, text) == 0)
 		fwrite(safe.data, 1, safe.len, out);
+}
+
+static void print_lines(FILE *out, struct bytes text)
+{
+	_cleanup_(buffer_release) struct buffer safe = {.max = SIZE_MAX};
+	if (text_append_harmless_lines(&safe, text) == 0)
+		fwrite(safe.data, 1, safe.len, out);
+}
+
+void cmd_printf(FILE *out, const char *format, ...)
+{
+	va_list arguments;
+	char *text = NULL;
+	va_start(arguments, format);
+	int len = vasprintf(&text, format, arguments);
+	va_end(arguments);
+	if (len < 0)
+		return;
+	print_lines(out, (struct bytes){(const uint8_t *)text, (size_t)len});
+	free(text);
+}
+
+int cmd_write(const char *path, struct bytes text, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer safe = {.max = SIZE_MAX};
+	fflush(stdout);
+	if (strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
+		return io_write_file(path, text.data, text.len, 0644, err);
+	int r = text_append_harmless_lines(&safe, text);
+	return r < 0 ? error_nomem(err) : io_write_file(path, safe.data, safe.len, 0644, err);
 }

@@ -15,7 +15,7 @@
 static void print_notes(const char *path, const struct buffer *notes)
 {
 	for (struct bytes rest = buffer_bytes(notes); rest.len > 0;) {
-		fprintf(stderr, "%s: dropped: ", path);
+		cmd_printf(stderr, "%s: dropped: ", path);
 		cmd_print_harmless_bytes(stderr, bytes_take_line(&rest));
 		fputc('\n', stderr);
 	}
@@ -32,10 +32,10 @@ static int apply_spans(struct profile *profile, const char *path, const struct i
 		r = profile_label_spans(profile, err);
 	if (r == 0 && how->during.count > 0 && !how->quiet) {
 		if (found.spans == 0)
-			fprintf(stderr, "%s: no span matches %s%s\n", path, how->during.items[0],
-				how->during.count > 1 ? ", nor the other given names" : "");
+			cmd_printf(stderr, "%s: no span matches %s%s\n", path, how->during.items[0],
+				   how->during.count > 1 ? ", nor the other given names" : "");
 		if (found.without_time > 0)
-			fprintf(stderr, "%s: dropped: %zu samples of unknown time\n", path, found.without_time);
+			cmd_printf(stderr, "%s: dropped: %zu samples of unknown time\n", path, found.without_time);
 	}
 	return r;
 }

@@ -77,8 +77,7 @@ static int list(const struct list_arguments *a, struct error *err)
 		return r;
 	if (strcmp(a->format, "text") == 0)
 		return print_list(buffer_bytes(&response), err);
-	printf("%.*s\n", (int)response.len, (const char *)response.data);
-	return 0;
+	return buffer_append_byte(&response, '\n') < 0 ? error_nomem(err) : cmd_write("-", buffer_bytes(&response), err);
 }
 
 /* ---- the verb ---- */

@@ -101,9 +101,11 @@ static void show_progress(struct sending *sending)
 	if (!terminal_is_interactive() || (now_ns - sending->shown_ns < BAR_NS && sending->offset < sending->size))
 		return;
 	sending->shown_ns = now_ns;
-	fprintf(stderr, "\r%.60s: %s of %s (%u%%)\033[K", sending->name, text_format_size(sending->offset, done),
-		text_format_size(sending->size, all),
-		(unsigned)(sending->size ? 100 * (double)sending->offset / (double)sending->size : 100));
+	fputc('\r', stderr);
+	cmd_printf(stderr, "%.60s: %s of %s (%u%%)", sending->name, text_format_size(sending->offset, done),
+		   text_format_size(sending->size, all),
+		   (unsigned)(sending->size ? 100 * (double)sending->offset / (double)sending->size : 100));
+	fputs("\033[K", stderr);
 }
 
 static void clear_progress(const struct sending *sending)
@@ -176,7 +178,7 @@ static int send_file(struct sending *sending, bool *ret_existed, struct error *e
 		if (step != AGAIN || tries >= TRIES)
 			break;
 		if (!sending->reported)
-			fprintf(stderr, "wick debuginfo: %s: %s; retrying\n", sending->name, err->message);
+			cmd_printf(stderr, "wick debuginfo: %s: %s; retrying\n", sending->name, err->message);
 		sending->reported = true;
 		time_sleep_ns(PAUSE_NS);
 	}
@@ -286,15 +288,15 @@ static int upload_one(struct sending *sending, struct error *err)
 	if (r < 0)
 		return r;
 	if (existed)
-		fprintf(stderr, "%s: build-id %s already exists\n", sending->name, sending->build_id);
+		cmd_printf(stderr, "%s: build-id %s already exists\n", sending->name, sending->build_id);
 	else if (sending->resumed)
-		fprintf(stderr, "%s: build-id %s, %s sent (resumed at %s)\n", sending->name, sending->build_id,
-			text_format_size(sending->size, size), text_format_size(sending->resumed, from));
+		cmd_printf(stderr, "%s: build-id %s, %s sent (resumed at %s)\n", sending->name, sending->build_id,
+			   text_format_size(sending->size, size), text_format_size(sending->resumed, from));
 	else
-		fprintf(stderr, "%s: build-id %s, %s sent\n", sending->name, sending->build_id,
-			text_format_size(sending->size, size));
+		cmd_printf(stderr, "%s: build-id %s, %s sent\n", sending->name, sending->build_id,
+			   text_format_size(sending->size, size));
 	if (*sending->own_id)
-		fprintf(stderr, "%s: its own build-id is %s; it is found by both\n", sending->name, sending->own_id);
+		cmd_printf(stderr, "%s: its own build-id is %s; it is found by both\n", sending->name, sending->own_id);
 	return 0;
 }
 
@@ -317,7 +319,7 @@ unsigned debuginfo_upload_files(const struct debuginfo_upload *upload, char *con
 					  .fd = -1,
 					  .piece = piece};
 		if (upload_one(&sending, &problem) < 0) {
-			fprintf(stderr, "wick debuginfo: %s: %s\n", files[i], problem.message);
+			cmd_printf(stderr, "wick debuginfo: %s: %s\n", files[i], problem.message);
 			failed++;
 		}
 		io_close(sending.fd);

@@ -72,7 +72,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	} else {
 		r = diff_table_write_text(&table, diff->tree->unit, arguments->limit, &out, err);
 	}
-	return r < 0 ? r : io_write_file(arguments->output, out.data, out.len, 0644, err);
+	return r < 0 ? r : cmd_write(arguments->output, buffer_bytes(&out), err);
 }
 
 static int diff_remote(const struct diff_arguments *a, const char *base, const char *text, struct error *err)
@@ -100,7 +100,7 @@ static int diff_remote(const struct diff_arguments *a, const char *base, const c
 	if (r < 0)
 		return error_set(err, r, "the selectors are too long");
 	r = remote_request(&a->remote, "GET", &path, &response, err);
-	return r < 0 ? r : io_write_file(a->output, response.data, response.len, 0644, err);
+	return r < 0 ? r : cmd_write(a->output, buffer_bytes(&response), err);
 }
 
 int cmd_diff(int argc, char **argv)

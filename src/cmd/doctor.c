@@ -162,10 +162,10 @@ int cmd_doctor(int argc, char **argv)
 		return cmd_fail("doctor", &err);
 	for (size_t i = 0; i < count; i++) {
 		const struct doctor_row *row = &rows[i];
-		printf("%s%-4s%s  %-24s %s\n", colour ? colours[row->verdict] : "", words[row->verdict],
-		       colour ? "\033[0m" : "", row->what, row->found);
+		printf("%s%-4s%s", colour ? colours[row->verdict] : "", words[row->verdict], colour ? "\033[0m" : "");
+		cmd_printf(stdout, "  %-24s %s\n", row->what, row->found);
 		if (row->fix[0])
-			printf("      %-24s -> %s\n", "", row->fix);
+			cmd_printf(stdout, "      %-24s -> %s\n", "", row->fix);
 		failed += row->verdict == DOCTOR_FAIL;
 		warned += row->verdict == DOCTOR_WARN;
 	}

@@ -31,7 +31,7 @@ static int run(const struct import *import, const struct operands *inputs, struc
 	if (r == 0 && import->out && !import->inputs.quiet) {
 		output_print_losses(profile, import->out, "firefox");
 		if (strcmp(import->out, "-") != 0)
-			fprintf(stderr, "wick import: written to %s\n", import->out);
+			cmd_printf(stderr, "wick import: written to %s\n", import->out);
 	}
 	return r == 0 && import->opens ? open_serve(&import->open, "import", profile, inputs->items[0], err) : r;
 }

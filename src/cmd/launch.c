@@ -119,10 +119,10 @@ void launch_report(const struct launch *launch)
 	if (!launch->ended)
 		return;
 	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status))
-		fprintf(stderr, "wick record: %s ended with status %d\n", launch->command[0], WEXITSTATUS(launch->status));
+		cmd_printf(stderr, "wick record: %s ended with status %d\n", launch->command[0], WEXITSTATUS(launch->status));
 	else if (WIFSIGNALED(launch->status))
-		fprintf(stderr, "wick record: %s was killed by signal %d (%s)\n", launch->command[0], WTERMSIG(launch->status),
-			strsignal(WTERMSIG(launch->status)));
+		cmd_printf(stderr, "wick record: %s was killed by signal %d (%s)\n", launch->command[0],
+			   WTERMSIG(launch->status), strsignal(WTERMSIG(launch->status)));
 }
 
 int launch_exit_status(const struct launch *launch)

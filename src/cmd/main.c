@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 	if (level && strcmp(level, "debug") == 0)
 		log_set_level(LOG_DEBUG);
 	if (fault_arm_from_environment(&err) < 0) {
-		fprintf(stderr, "wick: %s\n", err.message);
+		cmd_printf(stderr, "wick: %s\n", err.message);
 		return EXIT_USAGE;
 	}
 	if (argc < 2) {
@@ -83,11 +83,11 @@ int main(int argc, char **argv)
 			signals_prepare();
 		int status = verbs[i].run(argc - 1, argv + 1);
 		if (fflush(stdout) || ferror(stdout)) {
-			fprintf(stderr, "wick %s: cannot write to standard output\n", argv[1]);
+			cmd_printf(stderr, "wick %s: cannot write to standard output\n", argv[1]);
 			return EXIT_FAILED;
 		}
 		return status;
 	}
-	fprintf(stderr, "wick: unknown command '%s'; see 'wick --help'\n", argv[1]);
+	cmd_printf(stderr, "wick: unknown command '%s'; see 'wick --help'\n", argv[1]);
 	return EXIT_USAGE;
 }

@@ -93,8 +93,8 @@ static void print_host(const struct profile *profile, const struct profile_host 
 	char bound[TIME_TEXT_MAX], count[TEXT_NUMBER_MAX];
 	fputs("  ", stderr);
 	cmd_print_harmless(stderr, profile_string(profile, host->name), WIDTH_MAX);
-	fprintf(stderr, " %16.6f s %+10.2f ppm  %-10s %10s  ", (double)host->offset_ns / (double)NS_PER_S, host->skew * 1e6,
-		format_bound(host->bound_ns, bound), text_format_count(host->exchanges, count));
+	cmd_printf(stderr, " %16.6f s %+10.2f ppm  %-10s %10s  ", (double)host->offset_ns / (double)NS_PER_S, host->skew * 1e6,
+		   format_bound(host->bound_ns, bound), text_format_count(host->exchanges, count));
 	cmd_print_harmless(stderr, profile_string(profile, host->method), 0);
 	fputc('\n', stderr);
 }
@@ -105,17 +105,17 @@ static void report(const struct merge *merge)
 	const struct profile_align_result *result = &merge->result;
 	char count[TEXT_NUMBER_MAX];
 	if (!merge->align.keep_times && profile_host_count(profile) > 0)
-		fprintf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock offset", "skew", "accuracy",
-			"messages", "method");
+		cmd_printf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock offset", "skew", "accuracy",
+			   "messages", "method");
 	for (size_t i = 1; i <= profile_host_count(profile) && !merge->align.keep_times; i++)
 		print_host(profile, &profile->markers->hosts[i]);
-	fprintf(stderr, "  %s messages between processes\n", text_format_count(result->exchanges, count));
+	cmd_printf(stderr, "  %s messages between processes\n", text_format_count(result->exchanges, count));
 	if (result->reversed)
-		fprintf(stderr, "  %s messages are received before they are sent\n",
-			text_format_count(result->reversed, count));
+		cmd_printf(stderr, "  %s messages are received before they are sent\n",
+			   text_format_count(result->reversed, count));
 	if (result->ambiguous)
-		fprintf(stderr, "  %s flows were ignored: they have several sends and several receives\n",
-			text_format_count(result->ambiguous, count));
+		cmd_printf(stderr, "  %s flows were ignored: they have several sends and several receives\n",
+			   text_format_count(result->ambiguous, count));
 }
 
 /* ---- the verb ---- */

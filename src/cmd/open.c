@@ -64,7 +64,7 @@ void open_browser(const char *verb, const char *link)
 	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)link, NULL};
 	int r = spawn_apart(argv);
 	if (r != 0)
-		fprintf(stderr, "wick %s: cannot start a browser: cannot run xdg-open: %s\n", verb, strerror(r));
+		cmd_printf(stderr, "wick %s: cannot start a browser: cannot run xdg-open: %s\n", verb, strerror(r));
 }
 
 /* A browser is not run as root unless asked for. */

@@ -82,11 +82,14 @@ static void print_completions(const struct usage *usage)
 int usage_error(const struct usage *usage, const char *format, ...)
 {
 	va_list args;
+	char *text = NULL;
 	va_start(args, format);
-	fprintf(stderr, "wick %s: ", usage->verb);
-	vfprintf(stderr, format, args);
-	fprintf(stderr, "\nusage: wick %s %s\nsee 'wick %s --help'\n", usage->verb, usage->synopsis, usage->verb);
+	int len = vasprintf(&text, format, args);
 	va_end(args);
+	cmd_printf(stderr, "wick %s: %s\nusage: wick %s %s\nsee 'wick %s --help'\n", usage->verb, len < 0 ? "bad usage" : text,
+		   usage->verb, usage->synopsis, usage->verb);
+	if (len >= 0)
+		free(text);
 	return EXIT_USAGE;
 }
 
@@ -281,6 +284,6 @@ int cmd_fail(const char *verb, const struct error *err)
 	size_t len = strlen(verb);
 	if (strncmp(message, verb, len) == 0 && strncmp(message + len, ": ", 2) == 0)
 		message += len + 2; /* faults of a query begin with that word */
-	fprintf(stderr, "wick %s: %s\n", verb, message);
+	cmd_printf(stderr, "wick %s: %s\n", verb, message);
 	return EXIT_FAILED;
 }

@@ -180,7 +180,7 @@ void output_print_losses(const struct profile *profile, const char *path, const 
 	_cleanup_(buffer_release) struct buffer losses = {.max = SIZE_MAX};
 	if (!wire || format_losses(wire, profile, &losses) < 0 || losses.len == 0)
 		return;
-	fprintf(stderr, "%s cannot store ", wire->name);
+	cmd_printf(stderr, "%s cannot store ", wire->name);
 	cmd_print_harmless_bytes(stderr, buffer_bytes(&losses));
 	fputc('\n', stderr);
 }

@@ -146,7 +146,7 @@ static int run_query(const struct query_arguments *arguments, const char *text, 
 	if (strcmp(arguments->output, "-") == 0 && isatty(STDOUT_FILENO) &&
 	    text_find_name(binary, sizeof(binary) / sizeof(*binary), arguments->format) >= 0)
 		return error_set(err, -EINVAL, "refusing to write binary %s to the terminal; give -o FILE", arguments->format);
-	return io_write_file(arguments->output, response.data, response.len, 0644, err);
+	return cmd_write(arguments->output, buffer_bytes(&response), err);
 }
 
 static int check_format(const struct query_arguments *o, const struct usage *usage)

@@ -173,9 +173,10 @@ static void show_progress(struct record *record)
 	char count[TEXT_NUMBER_MAX];
 	get_stats(record, &stats);
 	record->progress_ns = now_ns;
-	fprintf(stderr, "\rrecording: %lld s, %s samples; Ctrl-C stops and writes %s ",
-		(long long)((now_ns - record->started_ns) / NS_PER_S), text_format_count(stats.samples_taken, count),
-		record->output);
+	fputc('\r', stderr);
+	cmd_printf(stderr, "recording: %lld s, %s samples; Ctrl-C stops and writes %s ",
+		   (long long)((now_ns - record->started_ns) / NS_PER_S), text_format_count(stats.samples_taken, count),
+		   record->output);
 }
 
 static bool any_lives(const struct target_pids *pids)
@@ -348,8 +349,8 @@ static void report_walks(const struct agent_unwind_stats *unwind)
 		(unsigned long long)all);
 	for (size_t i = 0; i < UNWIND_RESULTS; i++)
 		if (unwind->results[i] && i != UNWIND_COMPLETE && i != UNWIND_NO_USER)
-			fprintf(stderr, ", %s %llu", unwind_result_name((enum unwind_result)i),
-				(unsigned long long)unwind->results[i]);
+			cmd_printf(stderr, ", %s %llu", unwind_result_name((enum unwind_result)i),
+				   (unsigned long long)unwind->results[i]);
 	fputc('\n', stderr);
 }
 
@@ -360,9 +361,9 @@ static void report(const struct record *record)
 	char count[TEXT_NUMBER_MAX];
 	uint64_t incomplete = 0;
 	get_stats(record, &stats);
-	fprintf(stderr, "%swick record: %s samples in %.1f s at %u Hz (%s), written to %s\n",
-		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
-		(double)(record->ended_ns - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
+	cmd_printf(stderr, "%swick record: %s samples in %.1f s at %u Hz (%s), written to %s\n",
+		   terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
+		   (double)(record->ended_ns - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
 	record_downsample_report(&record->downsample);
 	report_walks(&stats.unwind);
 	record_markers_report(&record->markers, record->output, record->format);
@@ -370,7 +371,7 @@ static void report(const struct record *record)
 		incomplete += stats.samples_lost[i];
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && incomplete; i++)
 		if (stats.samples_lost[i])
-			fprintf(stderr, "  %s: %llu\n", agent_loss_names[i], (unsigned long long)stats.samples_lost[i]);
+			cmd_printf(stderr, "  %s: %llu\n", agent_loss_names[i], (unsigned long long)stats.samples_lost[i]);
 	if (stats.cgroups_left_out)
 		fprintf(stderr, "  cgroups beyond the limit, not recorded: %llu\n", (unsigned long long)stats.cgroups_left_out);
 	if (stats.unprivileged_refused)
@@ -379,13 +380,13 @@ static void report(const struct record *record)
 	if (stats.counters_left_out)
 		fprintf(stderr, "  processes without counters: %llu\n", (unsigned long long)stats.counters_left_out);
 	if (stats.counters_problem[0])
-		fprintf(stderr, "  no counters: %s\n", stats.counters_problem);
+		cmd_printf(stderr, "  no counters: %s\n", stats.counters_problem);
 	if (stats.runtimes_problem[0])
-		fprintf(stderr, "  no functions of interpreters: %s\n", stats.runtimes_problem);
+		cmd_printf(stderr, "  no functions of interpreters: %s\n", stats.runtimes_problem);
 	host_symbols_get_jit_stats(&record->symbols, &jit);
 	for (size_t i = 0; i < JIT_PROBLEM_COUNT; i++)
 		if (jit.problems[i])
-			fprintf(stderr, "  jit %s: %llu\n", jit_problem_names[i], (unsigned long long)jit.problems[i]);
+			cmd_printf(stderr, "  jit %s: %llu\n", jit_problem_names[i], (unsigned long long)jit.problems[i]);
 }
 
 /* What is missing from the samples stays with them. */
@@ -628,8 +629,8 @@ static int run_markers(struct record *record, struct error *err)
 		r = output_write(record->profile, record->output, record->format, record_title(record), &record->written, err);
 	if (r < 0)
 		return r;
-	fprintf(stderr, "wick record: markers of %.1f s, written to %s\n",
-		(double)(record->ended_ns - record->started_ns) / NS_PER_S, record->output);
+	cmd_printf(stderr, "wick record: markers of %.1f s, written to %s\n",
+		   (double)(record->ended_ns - record->started_ns) / NS_PER_S, record->output);
 	record_markers_report(&record->markers, record->output, record->format);
 	return 0;
 }
@@ -852,7 +853,7 @@ static int run_remote(struct record *record, const struct option_list cgroups[TA
 	if (r == 0)
 		r = write_output(record, "wick record", &err);
 	if (r == 0)
-		fprintf(stderr, "  written to %s\n", record->output);
+		cmd_printf(stderr, "  written to %s\n", record->output);
 	if (r == 0 && record->opens)
 		r = open_serve(&record->open, "record", record->profile, "wick record", &err);
 	return r < 0 ? cmd_fail("record", &err) : EXIT_DONE;

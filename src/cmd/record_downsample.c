@@ -51,5 +51,5 @@ void record_downsample_report(const struct record_downsample *downsample)
 	if (!downsample->shift)
 		return;
 	describe(downsample, text);
-	fprintf(stderr, "  %s\n", text);
+	cmd_printf(stderr, "  %s\n", text);
 }

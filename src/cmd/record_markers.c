@@ -15,7 +15,7 @@
 /* What there is of samples is worth having without them. */
 static void give_up(struct record_markers *markers, const struct error *err)
 {
-	fprintf(stderr, "wick record: without markers: %s\n", err->message);
+	cmd_printf(stderr, "wick record: without markers: %s\n", err->message);
 	markers->recorder = marker_recorder_free(markers->recorder);
 }
 
@@ -111,12 +111,13 @@ void record_markers_report(const struct record_markers *markers, const char *out
 	char count[2][TEXT_NUMBER_MAX];
 	list_losses(stats, losses);
 	if (stats->processes)
-		fprintf(stderr, "  markers: %s of %s processes%s\n", text_format_count(stats->markers + stats->rows, count[0]),
-			text_format_count(stats->processes, count[1]),
-			is_held ? "" : ", which this format cannot store; use .firefox.json");
+		cmd_printf(stderr, "  markers: %s of %s processes%s\n",
+			   text_format_count(stats->markers + stats->rows, count[0]),
+			   text_format_count(stats->processes, count[1]),
+			   is_held ? "" : ", which this format cannot store; use .firefox.json");
 	for (size_t i = 0; i < LOSSES; i++)
 		if (losses[i].count)
-			fprintf(stderr, "  %s %s\n", text_format_count(losses[i].count, count[0]), losses[i].what);
+			cmd_printf(stderr, "  %s %s\n", text_format_count(losses[i].count, count[0]), losses[i].what);
 }
 
 void record_markers_release(struct record_markers *markers)

@@ -142,7 +142,7 @@ static void show_progress(const struct waiting *waiting, const size_t counts[REC
 	fprintf(stderr, "; %zu hosts", waiting->hosts);
 	for (size_t i = 0; i < RECORDING_STATES; i++)
 		if (counts[i])
-			fprintf(stderr, ", %zu %s", counts[i], recording_state_text((enum recording_state)i));
+			cmd_printf(stderr, ", %zu %s", counts[i], recording_state_text((enum recording_state)i));
 	fprintf(stderr, "; Ctrl-C cancels ");
 }
 
@@ -176,7 +176,7 @@ static void report_hosts(const json_t *hosts)
 		cmd_print_harmless(stderr, name, 0);
 		fprintf(stderr, ": ");
 		cmd_print_harmless(stderr, state_text(state), 0);
-		fprintf(stderr, "%s", *why ? ": " : "");
+		cmd_printf(stderr, "%s", *why ? ": " : "");
 		cmd_print_harmless(stderr, why, 0);
 		fputc('\n', stderr);
 	}
@@ -292,10 +292,10 @@ static void report_clocks(const struct profile *profile)
 			continue;
 		}
 		time_format_duration(is_behind ? -host->offset_ns : host->offset_ns, offset);
-		fprintf(stderr, ": its clock was %s %s of ", offset, is_behind ? "behind that" : "ahead");
+		cmd_printf(stderr, ": its clock was %s %s of ", offset, is_behind ? "behind that" : "ahead");
 		cmd_print_harmless(stderr, profile_string(profile, host->reference), 0);
 		if (host->bound_ns >= 0)
-			fprintf(stderr, ", accurate to %s", time_format_duration(host->bound_ns, bound));
+			cmd_printf(stderr, ", accurate to %s", time_format_duration(host->bound_ns, bound));
 		fprintf(stderr, " (");
 		cmd_print_harmless(stderr, profile_string(profile, host->method), 0);
 		fprintf(stderr, ")\n");
@@ -321,7 +321,7 @@ static int run(struct waiting *waiting, const struct recording_request *request,
 		return r;
 	}
 	report_missing(waiting, *ret);
-	fprintf(stderr, "wick record: recording %s of %zu of %zu hosts\n", waiting->id, waiting->done, waiting->hosts);
+	cmd_printf(stderr, "wick record: recording %s of %zu of %zu hosts\n", waiting->id, waiting->done, waiting->hosts);
 	report_clocks(*ret);
 	return 0;
 }

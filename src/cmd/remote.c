@@ -133,7 +133,7 @@ void remote_note_partial(const char *verb, const struct remote_notes *notes)
 {
 	if (!notes->partial[0])
 		return;
-	fprintf(stderr, "wick %s: partial result: ", verb);
+	cmd_printf(stderr, "wick %s: partial result: ", verb);
 	cmd_print_harmless(stderr, notes->partial, 0);
 	fputc('\n', stderr);
 }

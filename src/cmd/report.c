@@ -550,7 +550,7 @@ static int run(const struct operands *inputs, const struct report_verb *verb, co
 	if (r == 0)
 		r = report_filters_failure(&filters, err);
 	if (!o.quiet && notes.len > 0)
-		fprintf(stderr, "%.*s", (int)notes.len, (const char *)notes.data);
+		cmd_printf(stderr, "%.*s", (int)notes.len, (const char *)notes.data);
 	return r;
 }
 

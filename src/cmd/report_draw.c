@@ -95,7 +95,7 @@ int report_show(struct bytes contents, const char *suffix, struct error *err)
 		unlink(path);
 		return r;
 	}
-	fprintf(stderr, "wick report: written to %s\n", path);
+	cmd_printf(stderr, "wick report: written to %s\n", path);
 	open_browser("report", path);
 	return 0;
 }

@@ -86,7 +86,7 @@ static int list(const struct remote *remote, bool json, struct error *err)
 	int r = ask(remote, "GET", NULL, NULL, &response, err);
 	if (r < 0 || !json)
 		return r < 0 ? r : print_list(buffer_bytes(&response), err);
-	return printf("%.*s\n", (int)response.len, (const char *)response.data) < 0 ? error_set(err, -EIO, "cannot write") : 0;
+	return buffer_append_byte(&response, '\n') < 0 ? error_nomem(err) : cmd_write("-", buffer_bytes(&response), err);
 }
 
 static int show(const struct remote *remote, const char *name, bool json, struct error *err)
@@ -96,7 +96,7 @@ static int show(const struct remote *remote, const char *name, bool json, struct
 	if (r < 0)
 		return r;
 	if (!isatty(STDOUT_FILENO))
-		return io_write_file("-", response.data, response.len, 0644, err);
+		return cmd_write("-", buffer_bytes(&response), err);
 	for (struct bytes rest = buffer_bytes(&response); rest.len;) {
 		cmd_print_harmless_bytes(stdout, bytes_take_line(&rest));
 		putchar('\n');
@@ -143,7 +143,7 @@ static int push_file(const struct remote *remote, const char *path, struct error
 	if (!r)
 		r = remote_send(remote, "PUT", &call, buffer_bytes(&text), &response, err);
 	if (!r)
-		fprintf(stderr, "%s: saved as '%s'\n", path, name);
+		cmd_printf(stderr, "%s: saved as '%s'\n", path, name);
 	return r;
 }
 
@@ -164,7 +164,7 @@ static int for_files(const struct remote *remote, char *const *files, size_t cou
 			status = cmd_fail("saved", &err);
 	}
 	if (!remote && status == EXIT_DONE)
-		fprintf(stderr, "%zu %s\n", count, count == 1 ? "file is a saved query" : "files are saved queries");
+		cmd_printf(stderr, "%zu %s\n", count, count == 1 ? "file is a saved query" : "files are saved queries");
 	return status;
 }
 

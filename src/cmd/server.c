@@ -100,12 +100,13 @@ static int run_server(const struct store_arguments *arguments, const struct serv
 	signals_install_reload(reload_server, server);
 	char kept[96];
 	store_arguments_describe(&options, kept, sizeof(kept));
-	fprintf(stderr, "wick server: %s://%s%s, data in %s (%s)%s%s; Ctrl-C stops\n", options.tls_cert_file ? "https" : "http",
-		server_address(server), options.path_prefix ? options.path_prefix : "", options.data_directory, kept,
-		service.changes ? ", user " : "", service.changes ? service.user.name : "");
+	cmd_printf(stderr, "wick server: %s://%s%s, data in %s (%s)%s%s; Ctrl-C stops\n",
+		   options.tls_cert_file ? "https" : "http", server_address(server),
+		   options.path_prefix ? options.path_prefix : "", options.data_directory, kept,
+		   service.changes ? ", user " : "", service.changes ? service.user.name : "");
 	for (unsigned i = 0; i < 2; i++)
 		if (server_otlp_address(server, i))
-			fprintf(stderr, "wick server: OTLP on %s\n", server_otlp_address(server, i));
+			cmd_printf(stderr, "wick server: OTLP on %s\n", server_otlp_address(server, i));
 	r = server_run(server, err);
 	/* Who finds it gone wants to know that it did not crash. */
 	if (r == 0 && signals_interrupted())

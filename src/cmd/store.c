@@ -23,7 +23,7 @@
 static void print_problem(void *context, const char *message)
 {
 	(void)context;
-	fprintf(stderr, "wick store: %s\n", message);
+	cmd_printf(stderr, "wick store: %s\n", message);
 }
 
 /* DATA, or DATA/tenants/NAME. */
@@ -65,15 +65,17 @@ static int print_block(void *context, const struct store_block *block, struct er
 {
 	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX], bytes[TEXT_NUMBER_MAX];
 	(void)context, (void)err;
-	printf("%-32s %5u  %-24s  %-24s %12llu %8llu %10s%s\n", block->name, block->level, time_format(block->min_ns, from),
-	       time_format(block->max_ns, to), (unsigned long long)block->samples, (unsigned long long)block->series,
-	       text_format_size(block->bytes, bytes), block->has_samples ? "" : "  rollups only");
+	cmd_printf(stdout, "%-32s %5u  %-24s  %-24s %12llu %8llu %10s%s\n", block->name, block->level,
+		   time_format(block->min_ns, from), time_format(block->max_ns, to), (unsigned long long)block->samples,
+		   (unsigned long long)block->series, text_format_size(block->bytes, bytes),
+		   block->has_samples ? "" : "  rollups only");
 	return 0;
 }
 
 static void print_head(void)
 {
-	printf("%-32s %5s  %-24s  %-24s %12s %8s %10s\n", "block", "level", "from", "to", "samples", "series", "size");
+	cmd_printf(stdout, "%-32s %5s  %-24s  %-24s %12s %8s %10s\n", "block", "level", "from", "to", "samples", "series",
+		   "size");
 }
 
 /* The response of a server, as the same lines. */
@@ -106,9 +108,8 @@ static int print_blocks(struct bytes response, struct error *err)
 
 static int print_response(struct bytes response, struct error *err)
 {
-	(void)err;
-	printf("%.*s\n", (int)response.len, response.len ? (const char *)response.data : "");
-	return 0;
+	int r = cmd_write("-", response, err);
+	return r < 0 ? r : cmd_write("-", bytes_of_string("\n"), err);
 }
 
 static int ask(const struct store_arguments_of *a, const char *method, const char *call,
@@ -133,10 +134,10 @@ static int verify_one(const char *directory, uint64_t *problems, struct error *e
 	int r = store_verify(&options, &result, err);
 	if (r < 0)
 		return r;
-	printf("%s: %llu blocks, %s in %llu files; log of %llu records%s; %llu problems", directory,
-	       (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.files,
-	       (unsigned long long)result.records, result.is_in_use ? " (not checked: a server writes it)" : "",
-	       (unsigned long long)result.problems);
+	cmd_printf(stdout, "%s: %llu blocks, %s in %llu files; log of %llu records%s; %llu problems", directory,
+		   (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.files,
+		   (unsigned long long)result.records, result.is_in_use ? " (not checked: a server writes it)" : "",
+		   (unsigned long long)result.problems);
 	if (result.host_records)
 		printf("; labels of hosts: %llu records", (unsigned long long)result.host_records);
 	if (result.log_lost_records)
@@ -144,8 +145,8 @@ static int verify_one(const char *directory, uint64_t *problems, struct error *e
 		       (unsigned long long)result.log_lost_records, (unsigned long long)result.log_lost_bytes,
 		       (unsigned long long)result.log_lost_rows);
 	if (result.log_cut_bytes)
-		printf("; the log ends inside a record, %llu bytes of %s", (unsigned long long)result.log_cut_bytes,
-		       result.log_cut_record_bytes ? text_format_size(result.log_cut_record_bytes, bytes) : "it");
+		cmd_printf(stdout, "; the log ends inside a record, %llu bytes of %s", (unsigned long long)result.log_cut_bytes,
+			   result.log_cut_record_bytes ? text_format_size(result.log_cut_record_bytes, bytes) : "it");
 	if (result.set_aside)
 		printf("; %llu files set aside earlier, in quarantine/", (unsigned long long)result.set_aside);
 	printf("\n");
@@ -221,10 +222,10 @@ static int run_compact(struct store_arguments_of *a, struct error *err)
 	if (r < 0)
 		return r;
 	store_get_stats(store, &after);
-	printf("%llu compactions: %llu blocks, %s, are now %llu, %s\n",
-	       (unsigned long long)(after.compactions - before.compactions), (unsigned long long)before.blocks,
-	       text_format_size(before.block_bytes, size_before), (unsigned long long)after.blocks,
-	       text_format_size(after.block_bytes, size_after));
+	cmd_printf(stdout, "%llu compactions: %llu blocks, %s, are now %llu, %s\n",
+		   (unsigned long long)(after.compactions - before.compactions), (unsigned long long)before.blocks,
+		   text_format_size(before.block_bytes, size_before), (unsigned long long)after.blocks,
+		   text_format_size(after.block_bytes, size_after));
 	return 0;
 }
 

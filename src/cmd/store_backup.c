@@ -129,7 +129,7 @@ static void show_progress(void *context, uint64_t done, uint64_t count)
 static void print_problem(void *context, const char *message)
 {
 	clear_progress(context);
-	fprintf(stderr, "wick store: %s\n", message);
+	cmd_printf(stderr, "wick store: %s\n", message);
 }
 
 static int back_up_one(const struct store_backup_source *source, const char *target, bool *ret_loss, struct error *err)
@@ -146,10 +146,10 @@ static int back_up_one(const struct store_backup_source *source, const char *tar
 	clear_progress(&printing);
 	if (r < 0)
 		return r;
-	printf("%s: %llu blocks, %s; %llu new, %s; %llu removed; log of %llu records", target,
-	       (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.copied,
-	       text_format_size(result.bytes_copied, copied), (unsigned long long)result.removed,
-	       (unsigned long long)result.log_records);
+	cmd_printf(stdout, "%s: %llu blocks, %s; %llu new, %s; %llu removed; log of %llu records", target,
+		   (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.copied,
+		   text_format_size(result.bytes_copied, copied), (unsigned long long)result.removed,
+		   (unsigned long long)result.log_records);
 	if (result.damaged)
 		printf("; %llu of the new blocks are damaged", (unsigned long long)result.damaged);
 	printf("\n");

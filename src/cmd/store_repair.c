@@ -41,43 +41,43 @@ static void show_progress(void *context, uint64_t done, uint64_t count, uint64_t
 static void print_damage(void *context, const char *message)
 {
 	clear_progress(context);
-	fprintf(stderr, "wick store: %s\n", message);
+	cmd_printf(stderr, "wick store: %s\n", message);
 }
 
 static void print_rewritten(const struct store_repair_block *block, bool dry_run)
 {
 	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX];
-	printf("; %s", dry_run ? "to be rewritten" : "rewritten");
+	cmd_printf(stdout, "; %s", dry_run ? "to be rewritten" : "rewritten");
 	if (block->fresh_name[0])
-		printf(" as %s", block->fresh_name);
+		cmd_printf(stdout, " as %s", block->fresh_name);
 	printf(": %llu rows kept, %llu rows lost", (unsigned long long)block->rows_kept, (unsigned long long)block->rows_lost);
 	if (block->rows_lost)
-		printf(" (%s to %s)", time_format(block->lost_from_ns, from), time_format(block->lost_to_ns, to));
+		cmd_printf(stdout, " (%s to %s)", time_format(block->lost_from_ns, from), time_format(block->lost_to_ns, to));
 	if (block->names_lost)
 		printf(", %llu rows of names lost", (unsigned long long)block->names_lost);
 	if (block->rebuilt[0])
-		printf(", %s %s", dry_run ? "to be rebuilt:" : "rebuilt:", block->rebuilt);
+		cmd_printf(stdout, ", %s %s", dry_run ? "to be rebuilt:" : "rebuilt:", block->rebuilt);
 }
 
 static void print_block(void *context, const struct store_repair_block *block)
 {
 	struct printing *p = context;
 	clear_progress(p);
-	printf("%s%s: ", block->was_set_aside ? "quarantine/" : "", block->name);
+	cmd_printf(stdout, "%s%s: ", block->was_set_aside ? "quarantine/" : "", block->name);
 	if (block->bits)
-		printf("%llu flipped bit%s %s%s", (unsigned long long)block->bits, block->bits == 1 ? "" : "s",
-		       p->dry_run ? "to be put right" : "put right", block->parts ? ", " : "");
+		cmd_printf(stdout, "%llu flipped bit%s %s%s", (unsigned long long)block->bits, block->bits == 1 ? "" : "s",
+			   p->dry_run ? "to be put right" : "put right", block->parts ? ", " : "");
 	if (block->parts)
-		printf("%llu damaged part%s", (unsigned long long)block->parts, block->parts == 1 ? "" : "s");
+		cmd_printf(stdout, "%llu damaged part%s", (unsigned long long)block->parts, block->parts == 1 ? "" : "s");
 	switch (block->outcome) {
 	case STORE_REPAIR_WHOLE:
 		if (block->was_set_aside)
-			printf("%s%s", block->bits ? "; " : "nothing is damaged; ",
-			       p->dry_run ? "to be used again" : "in use again");
+			cmd_printf(stdout, "%s%s", block->bits ? "; " : "nothing is damaged; ",
+				   p->dry_run ? "to be used again" : "in use again");
 		break;
 	case STORE_REPAIR_REWRITTEN: print_rewritten(block, p->dry_run); break;
 	case STORE_REPAIR_FAILED:
-		printf("%scannot be repaired: %s", block->bits || block->parts ? "; " : "", block->why);
+		cmd_printf(stdout, "%scannot be repaired: %s", block->bits || block->parts ? "; " : "", block->why);
 		break;
 	case STORE_REPAIR_REPLACED: printf("another block has all of it"); break;
 	}
@@ -99,14 +99,17 @@ static int repair_one(const struct store_arguments_of *a, const char *directory,
 	clear_progress(&printing);
 	if (r < 0)
 		return r;
-	printf("%s: %llu blocks, %llu damaged; %llu flipped bits put right, %llu rewritten, %llu out of the quarantine, %llu "
-	       "cannot be repaired; %llu rows kept, %llu lost%s\n",
-	       directory, (unsigned long long)result.blocks, (unsigned long long)result.damaged,
-	       (unsigned long long)result.bits, (unsigned long long)result.rewritten, (unsigned long long)result.restored,
-	       (unsigned long long)result.failed, (unsigned long long)result.rows_kept, (unsigned long long)result.rows_lost,
-	       a->dry_run ? "; nothing was changed" : "");
+	cmd_printf(
+		stdout,
+		"%s: %llu blocks, %llu damaged; %llu flipped bits put right, %llu rewritten, %llu out of the quarantine, %llu "
+		"cannot be repaired; %llu rows kept, %llu lost%s\n",
+		directory, (unsigned long long)result.blocks, (unsigned long long)result.damaged,
+		(unsigned long long)result.bits, (unsigned long long)result.rewritten, (unsigned long long)result.restored,
+		(unsigned long long)result.failed, (unsigned long long)result.rows_kept, (unsigned long long)result.rows_lost,
+		a->dry_run ? "; nothing was changed" : "");
 	if (result.host_bytes_lost)
-		printf("%s: labels of hosts: %llu bytes lost\n", directory, (unsigned long long)result.host_bytes_lost);
+		cmd_printf(stdout, "%s: labels of hosts: %llu bytes lost\n", directory,
+			   (unsigned long long)result.host_bytes_lost);
 	*ret_loss |= result.rows_lost > 0 || result.names_lost > 0 || result.host_bytes_lost > 0;
 	*failed += result.failed;
 	return 0;

@@ -130,13 +130,13 @@ static void introduce(const struct up *up, struct collector *collector)
 	struct agent_stats stats;
 	collector_get_stats(collector, &stats);
 	store_arguments_describe(&up->server, kept, sizeof(kept));
-	fprintf(stderr, "wick %s is profiling this machine\n\n", WICK_VERSION);
-	fprintf(stderr, "  page      http://%s\n", up->address);
-	fprintf(stderr, "  sampling  all processes, user and kernel code, %u times per second on %llu CPUs (%s)\n",
-		stats.frequency_hz, (unsigned long long)stats.cpus_online, stats.event);
-	fprintf(stderr, "  data      %s, %s\n", up->server.data_directory, kept);
-	fprintf(stderr, "  processes agent %d (user %s, six capabilities), server %d (user %s, none)\n", (int)getpid(),
-		up->agent_service.user.name, (int)up->server_pid, up->service.user.name);
+	cmd_printf(stderr, "wick %s is profiling this machine\n\n", WICK_VERSION);
+	cmd_printf(stderr, "  page      http://%s\n", up->address);
+	cmd_printf(stderr, "  sampling  all processes, user and kernel code, %u times per second on %llu CPUs (%s)\n",
+		   stats.frequency_hz, (unsigned long long)stats.cpus_online, stats.event);
+	cmd_printf(stderr, "  data      %s, %s\n", up->server.data_directory, kept);
+	cmd_printf(stderr, "  processes agent %d (user %s, six capabilities), server %d (user %s, none)\n", (int)getpid(),
+		   up->agent_service.user.name, (int)up->server_pid, up->service.user.name);
 	fprintf(stderr, "  stop      Ctrl-C\n\nThe first samples appear within a few seconds.\n");
 }
 

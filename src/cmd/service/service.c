@@ -89,7 +89,7 @@ static bool can_become(const struct user *user)
 	return setresuid((uid_t)-1, (uid_t)-1, 0) == 0;
 }
 
-static void decide(struct service *service, bool is_given, const struct user *user)
+static void decide(struct service *service, const struct user *user)
 {
 	service->user = *user;
 	service->changes = geteuid() == 0 && user->uid != 0;
@@ -100,7 +100,6 @@ static void decide(struct service *service, bool is_given, const struct user *us
 	log_warn("%s: runs as root: it cannot become %s, since this system or container has no such user, or does not give "
 		 "CAP_SETUID, CAP_SETGID and CAP_CHOWN",
 		 service->name, user->name);
-	(void)is_given;
 }
 
 /* 0 = given or known; > 0: it is to be chosen. */
@@ -109,7 +108,7 @@ static int use_given(const struct service_arguments *arguments, struct service *
 	struct user user;
 	if (geteuid() != 0) {
 		user_of(geteuid(), &user);
-		decide(ret, false, &user);
+		decide(ret, &user);
 		if (!arguments->user)
 			return 0;
 		int r = user_find(arguments->user, &user, err);
@@ -127,7 +126,7 @@ static int use_given(const struct service_arguments *arguments, struct service *
 		return error_set(err, -EPERM,
 				 "cannot become user %s: this system or container does not allow it; --user root stays root",
 				 user.name);
-	decide(ret, true, &user);
+	decide(ret, &user);
 	return 0;
 }
 
@@ -180,7 +179,7 @@ int service_server_prepare(const struct service_arguments *arguments, const stru
 	int r = use_given(&merged, ret, err);
 	if (r > 0) {
 		choose_server_user(options->data_directory, &user);
-		decide(ret, false, &user);
+		decide(ret, &user);
 		r = 0;
 	}
 	if (r < 0 || !ret->changes)
@@ -406,7 +405,7 @@ int service_agent_prepare(const struct service_arguments *arguments, const struc
 	if (r > 0) {
 		if (!has_user(AGENT_USER, not_as, &user) && !has_user(FALLBACK_USER, not_as, &user))
 			user_of(0, &user);
-		decide(ret, false, &user);
+		decide(ret, &user);
 		r = 0;
 	}
 	return r < 0 || !ret->changes ? r : hand_over_directories(ret, options, err);

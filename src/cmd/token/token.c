@@ -178,7 +178,7 @@ static int create(const struct arguments *arguments, struct error *err)
 	if (entry.has_hash) {
 		printf("%s\n", token);
 		if (isatty(STDERR_FILENO))
-			fprintf(stderr, "wick token: this is shown once; %s has its hash only\n", arguments->file);
+			cmd_printf(stderr, "wick token: this is shown once; %s has its hash only\n", arguments->file);
 	}
 	explicit_bzero(token, sizeof(token));
 	return 0;
