@@ -92,6 +92,7 @@ struct parquet_write_options {
 	const struct parquet_key_value *key_values; /* copied */
 	size_t key_value_count;
 	size_t page_rows; /* rows of a data page, the same for all columns; 0 = PARQUET_PAGE_ROWS */
+	int zstd_level;	  /* 0 = 1, the fastest; readers of 3 are no slower */
 	mode_t mode;	  /* of the new file */
 };
 struct parquet_written {
@@ -107,6 +108,10 @@ int parquet_writer_start(int fd, const char *name, const struct parquet_write_op
 			 struct error *err);
 /* Writes one row group; values has an entry a column. At most 16 Mi rows; 0 rows write nothing. */
 int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err);
+/* The same, with pages that begin at these rows: rising, the first one 0. Where strings make such a page too long, pages are
+ * cut evenly instead. start_count 0: as page_rows says. */
+int parquet_writer_group_pages(struct parquet_writer *writer, const struct parquet_values *values, size_t rows,
+			       const size_t *starts, size_t start_count, struct error *err);
 /* Whether the promise of `sorted_by` holds for the row groups that are written from now on; at first it does. */
 void parquet_writer_set_sorted(struct parquet_writer *writer, bool sorted);
 /* Writes the footer and syncs the file (not its directory). */
