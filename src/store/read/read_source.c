@@ -384,8 +384,8 @@ static int count_segment(struct block_source *b, const struct plan_segment *segm
 		.value = counting.by_total ? "profiles" : NULL,
 		.wanted = wanted,
 		.id_count = b->selection.count,
-		.from_ns = segment->from_ns,
-		.to_ns = segment->to_ns,
+		.ranges = segment->ranges,
+		.range_count = segment->range_count,
 		.need_times = !counting.by_total || b->r->criteria.step_ns != 0,
 		.on_run = on_counted_run,
 		.check = on_counted_check,
@@ -500,7 +500,7 @@ static int hand_over_counts(struct block_source *b)
 
 static int read_block(struct block_source *b)
 {
-	struct plan plan;
+	_cleanup_(plan_release) struct plan plan = {0};
 	int code = choose_series(b);
 	if (code != 0)
 		return code;
@@ -522,7 +522,9 @@ static int read_block(struct block_source *b)
 	criteria.only_averages = b->averages.numbers && b->averages.all;
 	criteria.unusable = b->block->unusable;
 	criteria.numbers = b->with_numbers || (b->has_numbers && b->r->select->number_count);
-	plan_make(&b->block->meta, &criteria, &plan);
+	code = plan_make(&b->block->meta, &criteria, &plan, b->err);
+	if (code < 0)
+		return code;
 	note_plan(b, &plan);
 	code = count_profiles(b, &plan);
 	if (code == 0 && b->r->phase == READ_COUNT)
