@@ -198,9 +198,12 @@ size_t parquet_page_first_row(struct parquet_file *file, size_t group, size_t pa
 bool parquet_page_range(struct parquet_file *file, size_t group, size_t column, size_t page, int64_t *ret_min,
 			int64_t *ret_max);
 /* The least and greatest value of a BYTE_ARRAY page, perhaps cut short (the maximum then rounded up); views that live as long
- * as the file. */
+ * as the file, or until parquet_forget_index(). */
 bool parquet_page_bounds(struct parquet_file *file, size_t group, size_t column, size_t page, struct bytes *ret_min,
 			 struct bytes *ret_max);
+/* Whoever is done with a row group says so: when all whose index was loaded are done with, their memory is used again. Bounds
+ * of its pages are gone; it is loaded again if need be. */
+void parquet_forget_index(struct parquet_file *file, size_t group);
 /* -EBADMSG and what is wrong if the page index of a row group was found to be damaged, else 0. */
 int parquet_index_damage(struct parquet_file *file, size_t group, struct error *err);
 /* Reads pages [first, first + count) of one column. Only these pages (and the dictionary) are read from disk and verified; the

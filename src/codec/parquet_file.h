@@ -41,6 +41,7 @@ struct parquet_file {
 	uint8_t *footer; /* what statistics refer to */
 	struct parquet_metadata metadata;
 	struct parquet_group_index *indexes; /* one a row group */
+	size_t loaded_indexes;		     /* how many of them are loaded */
 	struct arena index_arena;
 	struct buffer chunk, page;
 	uint32_t *words; /* levels, dictionary indexes */

@@ -629,7 +629,9 @@ bool block_scanner_wants(const struct block_scanner *scanner, size_t group)
 int block_scanner_read(struct block_scanner *scanner, size_t group, struct error *err)
 {
 	scanner->s.err = err;
-	return scan_group(&scanner->s, group, evaluate_group(&scanner->s, group).inside);
+	int r = scan_group(&scanner->s, group, evaluate_group(&scanner->s, group).inside);
+	parquet_forget_index(scanner->s.file, group);
+	return r;
 }
 
 struct block_scanner *block_scanner_close(struct block_scanner *scanner)
