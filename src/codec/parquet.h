@@ -138,6 +138,17 @@ int parquet_open(const char *path, const struct parquet_read_options *options, s
 struct parquet_file *parquet_close(struct parquet_file *file);
 DEFINE_CLEANUP_POINTER(parquet_close, struct parquet_file);
 
+/* What opening a file finds out, for whoever opens it again and again: it is not read, checked and parsed each time. It does
+ * not change, so several readers can use it at once; it must live as long as they. Files that are opened with it must be the
+ * same one, which is taken on trust but for its length. */
+struct parquet_footer;
+int parquet_footer_load(const char *path, const struct parquet_read_options *options, struct parquet_footer **ret,
+			struct error *err);
+struct parquet_footer *parquet_footer_free(struct parquet_footer *footer);
+size_t parquet_footer_bytes(const struct parquet_footer *footer); /* of memory */
+int parquet_open_with(const char *path, const struct parquet_read_options *options, const struct parquet_footer *footer,
+		      struct parquet_file **ret, struct error *err);
+
 uint64_t parquet_file_size(const struct parquet_file *file);
 uint64_t parquet_bytes_read(const struct parquet_file *file); /* from the file, so far */
 uint64_t parquet_rows(const struct parquet_file *file);

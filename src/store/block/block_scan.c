@@ -598,7 +598,7 @@ int block_scanner_open(struct block_scan *scan, struct block_scanner **ret, stru
 	scanner->s.err = err;
 	struct error why = {0};
 	scanner->s.err = &why;
-	int r = block_open_file(scan->block, scan->file, &scanner->s.file, &why);
+	int r = block_open_file_with(scan->block, scan->file, scan->footer, &scanner->s.file, &why);
 	if (r == 0)
 		r = prepare(&scanner->s);
 	scanner->s.err = err;

@@ -42,7 +42,8 @@ extern const struct block_range block_all_times;
 struct block_scan {
 	const struct block *block;
 	enum block_file file;
-	const uint8_t *wanted; /* by id */
+	const struct block_footer *footer; /* of the file; NULL = it is read */
+	const uint8_t *wanted;		   /* by id */
 	size_t id_count;
 	size_t stack_count;		  /* stack ids are checked against it; 0 = stacks are not read */
 	const char *value;		  /* the column of values; NULL = "value" */

@@ -160,6 +160,7 @@ static int open_segment(struct part *part, size_t i, struct error *err)
 	part->scans[i] = (struct block_scan){
 		.block = b->block,
 		.file = segment->file,
+		.footer = segment->file == BLOCK_SAMPLES ? b->footer : NULL,
 		.wanted = selection->wanted,
 		.id_count = selection->count,
 		.stack_count = segment->file == BLOCK_TOTALS ? 0 : b->stack_count,

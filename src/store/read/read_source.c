@@ -143,6 +143,7 @@ static void release_block_source(struct block_source *b)
 	cache_put(b->r->store, BLOCK_PART_SERIES, b->series);
 	cache_put(b->r->store, BLOCK_PART_TABLES, b->tables);
 	cache_put(b->r->store, BLOCK_PART_HASHES, b->hashes);
+	cache_put(b->r->store, BLOCK_PART_SAMPLES_FOOTER, b->footer);
 }
 
 /* The rollup series of wanted series: whatever of them the query mentions they share. */
@@ -381,6 +382,7 @@ static int count_segment(struct block_source *b, const struct plan_segment *segm
 	struct block_scan scan = {
 		.block = b->block,
 		.file = counting.by_total ? BLOCK_TOTALS : BLOCK_SAMPLES,
+		.footer = counting.by_total ? NULL : b->footer,
 		.value = counting.by_total ? "profiles" : NULL,
 		.wanted = wanted,
 		.id_count = b->selection.count,
@@ -490,6 +492,21 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 			  b->block->meta.name);
 }
 
+/* Damage is left to the scan, which goes around it. */
+static int load_footer(struct block_source *b, const struct plan *plan)
+{
+	struct error why = {0};
+	bool wanted = false;
+	for (size_t i = 0; i < plan->count; i++)
+		wanted |= plan->segments[i].file == BLOCK_SAMPLES;
+	if (!wanted || b->none_pass)
+		return 0;
+	int code = cache_get(b->r->store, b->block, BLOCK_PART_SAMPLES_FOOTER, (void **)&b->footer, &b->sums.stats, &why);
+	if (code == -EBADMSG)
+		return 0;
+	return code < 0 ? error_set(b->err, code, "%s", why.message) : 0;
+}
+
 static int hand_over_counts(struct block_source *b)
 {
 	pthread_mutex_lock(&b->r->lock);
@@ -526,7 +543,10 @@ static int read_block(struct block_source *b)
 	if (code < 0)
 		return code;
 	note_plan(b, &plan);
-	code = count_profiles(b, &plan);
+	code = load_footer(b, &plan);
+	end_phase(&b->sums, STORE_PHASE_INDEX, &b->since);
+	if (code == 0)
+		code = count_profiles(b, &plan);
 	if (code == 0 && b->r->phase == READ_COUNT)
 		return hand_over_counts(b);
 	if (code == 0 && !b->none_pass)
