@@ -237,6 +237,9 @@ static void an_hour_off_the_grid_reads_two_hours(void **state)
 		struct store_read_stats stats = ask_hour(store, hour);
 		assert_int_equal(stats.rows, rows_of_hour);
 		assert_in_range(stats.pages, 1, 2 * rows_of_hour / PAGE_ROWS + 2);
+		/* Indexes of the block, the footer of its samples among them, are read once. */
+		assert_int_equal(stats.cache_misses > 0, hour == 0);
+		assert_int_equal(stats.from_samples, 1);
 	}
 	ask_all(store);
 	store_close(store);
