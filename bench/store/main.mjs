@@ -147,6 +147,8 @@ async function questions(server, blocks) {
 		{ title: 'one service, 1 h', kind: 'flame', service, ...one, target: 100 },
 		{ title: 'one service, 1 h from 20 past', kind: 'flame', service, ...grid(one) },
 		{ title: 'one service, 1 h off the grid', kind: 'flame', service, ...off(one) },
+		{ title: 'one service, 10 min', kind: 'flame', service, ...short },
+		{ title: 'one service, 10 min off the grid', kind: 'flame', service, ...off(short) },
 		{ title: 'one service, 24 h', kind: 'flame', service, ...back(1) },
 		{ title: 'all services, 10 min', kind: 'flame', ...short },
 		{ title: 'all services, 10 min off the grid', kind: 'flame', ...off(short) },

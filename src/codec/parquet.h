@@ -92,6 +92,7 @@ struct parquet_write_options {
 	const struct parquet_key_value *key_values; /* copied */
 	size_t key_value_count;
 	size_t page_rows; /* rows of a data page, the same for all columns; 0 = PARQUET_PAGE_ROWS */
+	int zstd_level;	  /* 0 = 1, the fastest; readers of 3 are no slower */
 	mode_t mode;	  /* of the new file */
 };
 struct parquet_written {
@@ -107,6 +108,10 @@ int parquet_writer_start(int fd, const char *name, const struct parquet_write_op
 			 struct error *err);
 /* Writes one row group; values has an entry a column. At most 16 Mi rows; 0 rows write nothing. */
 int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err);
+/* The same, with pages that begin at these rows: rising, the first one 0. Where strings make such a page too long, pages are
+ * cut evenly instead. start_count 0: as page_rows says. */
+int parquet_writer_group_pages(struct parquet_writer *writer, const struct parquet_values *values, size_t rows,
+			       const size_t *starts, size_t start_count, struct error *err);
 /* Whether the promise of `sorted_by` holds for the row groups that are written from now on; at first it does. */
 void parquet_writer_set_sorted(struct parquet_writer *writer, bool sorted);
 /* Writes the footer and syncs the file (not its directory). */
@@ -132,6 +137,17 @@ struct parquet_file;
 int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err);
 struct parquet_file *parquet_close(struct parquet_file *file);
 DEFINE_CLEANUP_POINTER(parquet_close, struct parquet_file);
+
+/* What opening a file finds out, for whoever opens it again and again: it is not read, checked and parsed each time. It does
+ * not change, so several readers can use it at once; it must live as long as they. Files that are opened with it must be the
+ * same one, which is taken on trust but for its length. */
+struct parquet_footer;
+int parquet_footer_load(const char *path, const struct parquet_read_options *options, struct parquet_footer **ret,
+			struct error *err);
+struct parquet_footer *parquet_footer_free(struct parquet_footer *footer);
+size_t parquet_footer_bytes(const struct parquet_footer *footer); /* of memory */
+int parquet_open_with(const char *path, const struct parquet_read_options *options, const struct parquet_footer *footer,
+		      struct parquet_file **ret, struct error *err);
 
 uint64_t parquet_file_size(const struct parquet_file *file);
 uint64_t parquet_bytes_read(const struct parquet_file *file); /* from the file, so far */
@@ -193,9 +209,12 @@ size_t parquet_page_first_row(struct parquet_file *file, size_t group, size_t pa
 bool parquet_page_range(struct parquet_file *file, size_t group, size_t column, size_t page, int64_t *ret_min,
 			int64_t *ret_max);
 /* The least and greatest value of a BYTE_ARRAY page, perhaps cut short (the maximum then rounded up); views that live as long
- * as the file. */
+ * as the file, or until parquet_forget_index(). */
 bool parquet_page_bounds(struct parquet_file *file, size_t group, size_t column, size_t page, struct bytes *ret_min,
 			 struct bytes *ret_max);
+/* Whoever is done with a row group says so: when all whose index was loaded are done with, their memory is used again. Bounds
+ * of its pages are gone; it is loaded again if need be. */
+void parquet_forget_index(struct parquet_file *file, size_t group);
 /* -EBADMSG and what is wrong if the page index of a row group was found to be damaged, else 0. */
 int parquet_index_damage(struct parquet_file *file, size_t group, struct error *err);
 /* Reads pages [first, first + count) of one column. Only these pages (and the dictionary) are read from disk and verified; the

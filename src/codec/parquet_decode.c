@@ -174,12 +174,13 @@ bool parquet_decode_levels(struct bytes input, unsigned most, size_t count, uint
 	return true;
 }
 
-static inline uint32_t greatest(const uint32_t *values, size_t count)
+/* By the signs of value | last - value, which compilers do for several values at once. */
+static inline bool are_entries(const uint32_t *values, size_t count, size_t dictionary_count)
 {
-	uint32_t most = 0;
+	uint32_t last = dictionary_count > INT32_MAX ? INT32_MAX : (uint32_t)dictionary_count - 1, signs = 0;
 	for (size_t i = 0; i < count; i++)
-		most = values[i] > most ? values[i] : most;
-	return most;
+		signs |= values[i] | (last - values[i]);
+	return signs >> 31 == 0;
 }
 
 #define DEFINE_DECODE_DICTIONARY(name, type)                                                                                   \
@@ -206,7 +207,7 @@ static inline uint32_t greatest(const uint32_t *values, size_t count)
 			for (size_t i = 0; i < run.count; i += BATCH) {                                                        \
 				size_t n = run.count - i < BATCH ? run.count - i : BATCH, at = i / 8 * width;                  \
 				parquet_unpack32(run.packed + at, run.packed_len - at, width, n, batch);                       \
-				if (greatest(batch, n) >= dictionary_count)                                                    \
+				if (!are_entries(batch, n, dictionary_count))                                                  \
 					return false;                                                                          \
 				for (size_t k = 0; k < n; k++)                                                                 \
 					to[i + k] = dictionary[batch[k]];                                                      \

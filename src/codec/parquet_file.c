@@ -136,7 +136,20 @@ static int read_footer(struct parquet_file *file, const uint64_t *expected, stru
 	return r < 0 ? r : parquet_metadata_read((struct bytes){file->footer, len}, file->name, &file->metadata, err);
 }
 
-static int open_file(struct parquet_file *file, const char *path, const struct parquet_read_options *options, struct error *err)
+static int borrow_footer(struct parquet_file *file, const struct parquet_footer *footer, struct error *err)
+{
+	if (file->size != footer->size)
+		return corrupt(file, err, "its length has changed");
+	file->footer_start = footer->start;
+	file->footer_hash = footer->hash;
+	file->footer = footer->bytes;
+	file->metadata = footer->metadata;
+	file->is_footer_lent = true;
+	return 0;
+}
+
+static int open_file(struct parquet_file *file, const char *path, const struct parquet_read_options *options,
+		     const struct parquet_footer *footer, struct error *err)
 {
 	file->memory_max = options && options->memory_max ? options->memory_max : MEMORY_MAX_DEFAULT;
 	buffer_init(&file->chunk, file->memory_max);
@@ -152,19 +165,21 @@ static int open_file(struct parquet_file *file, const char *path, const struct p
 		return file->fd;
 	int r = file->name ? io_file_size(file->fd, &file->size, path, err) : error_nomem(err);
 	if (r == 0)
-		r = read_footer(file, options ? options->expected_footer : NULL, err);
+		r = footer ? borrow_footer(file, footer, err)
+			   : read_footer(file, options ? options->expected_footer : NULL, err);
 	if (r < 0)
 		return r;
 	file->indexes = mem_zalloc_array(file->metadata.group_count, sizeof(*file->indexes));
 	return file->indexes ? 0 : error_nomem(err);
 }
 
-int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err)
+int parquet_open_with(const char *path, const struct parquet_read_options *options, const struct parquet_footer *footer,
+		      struct parquet_file **ret, struct error *err)
 {
 	struct parquet_file *file = mem_zalloc(sizeof(*file));
 	if (!file)
 		return error_nomem(err);
-	int r = open_file(file, path, options, err);
+	int r = open_file(file, path, options, footer, err);
 	if (r < 0)
 		parquet_close(file);
 	else
@@ -172,22 +187,68 @@ int parquet_open(const char *path, const struct parquet_read_options *options, s
 	return r;
 }
 
+int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err)
+{
+	return parquet_open_with(path, options, NULL, ret, err);
+}
+
 struct parquet_file *parquet_close(struct parquet_file *file)
 {
 	if (!file)
 		return NULL;
 	io_close(file->fd);
-	parquet_metadata_release(&file->metadata);
+	if (!file->is_footer_lent) {
+		parquet_metadata_release(&file->metadata);
+		mem_free(file->footer);
+	}
 	buffer_release(&file->chunk);
 	buffer_release(&file->page);
 	arena_release(&file->index_arena);
 	mem_free(file->indexes);
 	zstd_stream_release(&file->zstd);
 	mem_free(file->words);
-	mem_free(file->footer);
 	mem_free(file->name);
 	mem_free(file);
 	return NULL;
+}
+
+/* ---- footers that are kept ---- */
+
+int parquet_footer_load(const char *path, const struct parquet_read_options *options, struct parquet_footer **ret,
+			struct error *err)
+{
+	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
+	int r = parquet_open(path, options, &file, err);
+	if (r < 0)
+		return r;
+	struct parquet_footer *footer = mem_alloc(sizeof(*footer));
+	if (!footer)
+		return error_nomem(err);
+	*footer = (struct parquet_footer){.size = file->size,
+					  .start = file->footer_start,
+					  .hash = file->footer_hash,
+					  .bytes = file->footer,
+					  .metadata = file->metadata};
+	file->is_footer_lent = true;
+	*ret = footer;
+	return 0;
+}
+
+struct parquet_footer *parquet_footer_free(struct parquet_footer *footer)
+{
+	if (!footer)
+		return NULL;
+	parquet_metadata_release(&footer->metadata);
+	mem_free(footer->bytes);
+	return mem_free(footer);
+}
+
+size_t parquet_footer_bytes(const struct parquet_footer *footer)
+{
+	const struct parquet_metadata *metadata = &footer->metadata;
+	return sizeof(*footer) + (size_t)(footer->size - footer->start) +
+	       metadata->column_capacity * sizeof(*metadata->columns) + metadata->group_capacity * sizeof(*metadata->groups) +
+	       metadata->chunk_capacity * sizeof(*metadata->chunks);
 }
 
 /* ---- what the footer says ---- */

@@ -29,6 +29,11 @@ struct parquet_group_index {
 	int fault;	     /* what reading pages fails with, 0 = nothing */
 	const char *message; /* of the fault; NULL = out of memory */
 };
+struct parquet_footer {
+	uint64_t size, start, hash; /* as in the file */
+	uint8_t *bytes;
+	struct parquet_metadata metadata;
+};
 struct parquet_file {
 	int fd;
 	char *name;
@@ -40,7 +45,9 @@ struct parquet_file {
 	void *corrected_context;
 	uint8_t *footer; /* what statistics refer to */
 	struct parquet_metadata metadata;
+	bool is_footer_lent;		     /* these two are a struct parquet_footer's */
 	struct parquet_group_index *indexes; /* one a row group */
+	size_t loaded_indexes;		     /* how many of them are loaded */
 	struct arena index_arena;
 	struct buffer chunk, page;
 	uint32_t *words; /* levels, dictionary indexes */

@@ -107,14 +107,35 @@ static struct parquet_index_entry *entries_for(struct thrift_reader *thrift, str
 	return *entries;
 }
 
+/* A bound, mostly of a length of one byte. A query of a narrow range parses indexes as long as it reads pages. */
+static inline struct bytes read_bound(struct thrift_reader *thrift, uint8_t type)
+{
+	const uint8_t *at = thrift->data + thrift->at;
+	size_t left = thrift->len - thrift->at;
+	if (thrift->fault || type != THRIFT_BINARY || !left || at[0] >= 0x80 || at[0] > left - 1)
+		return thrift_read_binary(thrift, type);
+	thrift->at += 1 + (size_t)at[0];
+	return (struct bytes){at + 1, at[0]};
+}
+
+/* A number, mostly 0: pages without nulls. */
+static inline int64_t read_number(struct thrift_reader *thrift, uint8_t type)
+{
+	bool is_integer = type == THRIFT_BYTE || type == THRIFT_I32 || type == THRIFT_I64;
+	if (thrift->fault || thrift->at >= thrift->len || thrift->data[thrift->at] || !is_integer)
+		return thrift_read_int(thrift, type);
+	thrift->at++;
+	return 0;
+}
+
 /* Element `i` of one of a column index's lists. */
-static void read_column_element(struct thrift_reader *thrift, int id, uint8_t type, struct parquet_index_entry *entry)
+static inline void read_column_element(struct thrift_reader *thrift, int id, uint8_t type, struct parquet_index_entry *entry)
 {
 	switch (id) {
-	case 1: entry->is_null = thrift_read_int(thrift, THRIFT_BYTE) == 1; break; /* a boolean in a list takes a byte */
-	case 2: entry->min = thrift_read_binary(thrift, type); break;
-	case 3: entry->max = thrift_read_binary(thrift, type); break;
-	default: entry->null_count = thrift_read_int(thrift, type);
+	case 1: entry->is_null = read_number(thrift, THRIFT_BYTE) == 1; break; /* a boolean in a list takes a byte */
+	case 2: entry->min = read_bound(thrift, type); break;
+	case 3: entry->max = read_bound(thrift, type); break;
+	default: entry->null_count = read_number(thrift, type);
 	}
 }
 
@@ -145,9 +166,45 @@ int parquet_column_index_read(struct bytes input, struct arena *arena, struct pa
 	return 0;
 }
 
+/* An integer with this field header, of at most VARINT_USUAL bytes; false if it is another field, or longer. */
+#define VARINT_USUAL 8
+static inline bool take_int(const uint8_t **at, uint8_t header, int64_t *ret)
+{
+	const uint8_t *byte = *at;
+	uint64_t value = 0;
+	if (*byte++ != header)
+		return false;
+	for (unsigned i = 0; i < VARINT_USUAL; i++) {
+		value |= (uint64_t)(byte[i] & 0x7f) << (7 * i);
+		if (!(byte[i] & 0x80)) {
+			*at = byte + i + 1;
+			*ret = (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A location as about every writer has it: its three fields in order, with headers of one byte, and nothing else. */
+static inline bool read_usual_location(struct thrift_reader *thrift, struct parquet_location *ret)
+{
+	enum { NEXT_I32 = 1 << 4 | THRIFT_I32, NEXT_I64 = 1 << 4 | THRIFT_I64, MOST = 3 * (1 + VARINT_USUAL) + 1 };
+	const uint8_t *at = thrift->data + thrift->at;
+	int64_t offset, size, first_row;
+	if (thrift->fault || thrift->len - thrift->at < MOST || !take_int(&at, NEXT_I64, &offset) ||
+	    !take_int(&at, NEXT_I32, &size) || !take_int(&at, NEXT_I64, &first_row) || *at++ != THRIFT_STOP ||
+	    size != (int32_t)size)
+		return false;
+	thrift->at = (size_t)(at - thrift->data);
+	*ret = (struct parquet_location){.offset = offset, .size = (int32_t)size, .first_row = first_row};
+	return true;
+}
+
 static void read_location(struct thrift_reader *thrift, struct parquet_location *ret)
 {
 	struct thrift_field field = {0};
+	if (read_usual_location(thrift, ret))
+		return;
 	*ret = (struct parquet_location){.offset = -1, .first_row = -1};
 	while (thrift_next(thrift, &field)) {
 		switch (field.id) {
@@ -391,6 +448,7 @@ const struct parquet_group_index *parquet_group_index(struct parquet_file *file,
 	if (index->loaded)
 		return index;
 	index->loaded = true;
+	file->loaded_indexes++;
 	if (have_offset_indexes(file, group)) {
 		struct error err = {0};
 		int r = load_group(file, group, index, &err);
@@ -398,6 +456,17 @@ const struct parquet_group_index *parquet_group_index(struct parquet_file *file,
 			keep_fault(file, index, r, &err);
 	}
 	return index;
+}
+
+void parquet_forget_index(struct parquet_file *file, size_t group)
+{
+	assert(group < file->metadata.group_count);
+	struct parquet_group_index *index = &file->indexes[group];
+	if (!index->loaded)
+		return;
+	*index = (struct parquet_group_index){0};
+	if (--file->loaded_indexes == 0)
+		arena_release(&file->index_arena);
 }
 
 int parquet_group_index_fault(const struct parquet_group_index *index, struct error *err)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/text.h"
@@ -123,6 +124,76 @@ static void test_pages(void **state)
 		for (size_t t = 0; t < count; t++)
 			free_table(&tables[t]);
 	}
+}
+
+/* Pages that begin where the caller says. */
+static void test_chosen_pages(void **state)
+{
+	for (int round = 0; round < 20; round++) {
+		struct table table;
+		struct parquet_values values[TABLE_COLUMNS];
+		const struct parquet_write_options options = {
+			.columns = schema, .column_count = TABLE_COLUMNS, .page_rows = 100, .zstd_level = round % 4};
+		struct parquet_writer *writer;
+		struct parquet_written written;
+		struct parquet_file *file;
+		char path[128];
+		size_t starts[64] = {0}, count = 1;
+		random_table(&table, 1 + rnd() % 1500);
+		while (count < 64 && starts[count - 1] + 1 < table.rows && rnd() % 30) {
+			starts[count] = starts[count - 1] + 1 + rnd() % (table.rows - starts[count - 1] - 1);
+			count++;
+		}
+		for (size_t c = 0; c < TABLE_COLUMNS; c++)
+			values[c] = (struct parquet_values){.present = table.present[c], .booleans = table.values[c]};
+		assert_int_equal(parquet_writer_open(temp_path(path, "c.parquet"), &options, &writer, NULL), 0);
+		assert_int_equal(parquet_writer_group_pages(writer, values, table.rows, starts, count, NULL), 0);
+		assert_int_equal(parquet_writer_finish(writer, &written, NULL), 0);
+		parquet_writer_free(writer);
+		assert_int_equal(parquet_open(path, NULL, &file, NULL), 0);
+		assert_int_equal(parquet_page_count(file, 0), count);
+		for (size_t p = 0; p < count; p++)
+			assert_int_equal(parquet_page_first_row(file, 0, p), starts[p]);
+		check_file_pages(file, &table, 1);
+		parquet_close(file);
+		free_table(&table);
+	}
+}
+
+/* Two readers at once with a footer that was read before, which is not read again; and not with one of another file. */
+static void test_kept_footer(void **state)
+{
+	struct table tables[3];
+	struct parquet_written written;
+	struct parquet_footer *footer, *none_footer;
+	struct parquet_file *files[2], *none;
+	char path[128];
+	for (size_t t = 0; t < 3; t++)
+		random_table(&tables[t], 1000);
+	assert_int_equal(write_table_pages(temp_path(path, "k.parquet"), tables, 3, 64, &written, NULL), 0);
+	const struct parquet_read_options options = {.expected_footer = &written.footer_hash};
+	assert_int_equal(parquet_footer_load(path, &options, &footer, NULL), 0);
+	assert_true(parquet_footer_bytes(footer) > 1000);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(parquet_open_with(path, &options, footer, &files[i], NULL), 0);
+		assert_int_equal(parquet_bytes_read(files[i]), 0);
+	}
+	for (size_t i = 0; i < 2; i++)
+		check_file_pages(files[i], tables, 3);
+	/* What was forgotten is there again. */
+	for (size_t t = 0; t < 3; t++)
+		parquet_forget_index(files[0], t);
+	parquet_forget_index(files[0], 0);
+	check_file_pages(files[0], tables, 3);
+	parquet_close(files[0]);
+	check_file_pages(files[1], tables, 3);
+	parquet_close(files[1]);
+	assert_int_equal(truncate(path, (off_t)written.size - 1), 0);
+	assert_int_equal(parquet_open_with(path, &options, footer, &none, NULL), -EBADMSG);
+	assert_int_equal(parquet_footer_load(path, &options, &none_footer, NULL), -EBADMSG);
+	parquet_footer_free(footer);
+	for (size_t t = 0; t < 3; t++)
+		free_table(&tables[t]);
 }
 
 static void test_large_pages(void **state)
@@ -529,6 +600,8 @@ int main(int argc, char **argv)
 		return write_for_others(argv[2], strtoul(argv[3], NULL, 10));
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_chosen_pages),
+		cmocka_unit_test(test_kept_footer),
 		cmocka_unit_test(test_large_pages),
 		cmocka_unit_test(test_dictionary_of_another_file),
 		cmocka_unit_test(test_ranges),

@@ -66,6 +66,8 @@ struct parquet_writer {
 	struct buffer indexes; /* of all row groups; their places in the footer count from its start until the end */
 	struct parquet_dictionary dictionary;
 	unsigned granule; /* of the width of its indexes */
+	size_t *starts;	  /* first rows of the group's pages */
+	size_t start_count, start_capacity;
 	struct page_work *pages;
 	size_t page_count, page_capacity;
 	void *dense; /* values without nulls */
@@ -143,7 +145,8 @@ int parquet_writer_start(int fd, const char *name, const struct parquet_write_op
 	if (r < 0) {
 		error_nomem(err);
 	} else {
-		ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+		ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel,
+				       options->zstd_level ? options->zstd_level : ZSTD_LEVEL);
 		r = write_out(writer, "PAR1", 4, err);
 	}
 	if (r < 0) {
@@ -177,6 +180,7 @@ struct parquet_writer *parquet_writer_free(struct parquet_writer *writer)
 	buffer_release(&writer->indexes);
 	buffer_release(&writer->levels);
 	parquet_dictionary_release(&writer->dictionary);
+	mem_free(writer->starts);
 	mem_free(writer->pages);
 	mem_free(writer->dense);
 	mem_free(writer->widened);
@@ -224,30 +228,60 @@ static bool is_bytes_type(enum parquet_type type)
 	return type == PARQUET_BYTE_ARRAY || type == PARQUET_FIXED;
 }
 
-/* Rows of a page so that no page of strings is too long. */
-static size_t group_page_rows(const struct parquet_writer *writer, const struct parquet_values *values, size_t rows)
+static int cut_evenly(struct parquet_writer *writer, size_t rows, size_t page_rows)
 {
-	size_t page_rows = writer->page_rows;
+	size_t count = (rows + page_rows - 1) / page_rows;
+	if (array_reserve(&writer->starts, &writer->start_capacity, count, SIZE_MAX) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		writer->starts[i] = i * page_rows;
+	writer->start_count = count;
+	return 0;
+}
+
+static int cut_at(struct parquet_writer *writer, const size_t *starts, size_t count)
+{
+	if (array_reserve(&writer->starts, &writer->start_capacity, count, SIZE_MAX) < 0)
+		return -ENOMEM;
+	memcpy(writer->starts, starts, count * sizeof(*starts));
+	writer->start_count = count;
+	return 0;
+}
+
+/* The row behind page i. */
+static size_t page_end(const struct parquet_writer *writer, size_t i, size_t rows)
+{
+	return i + 1 < writer->start_count ? writer->starts[i + 1] : rows;
+}
+
+/* Whether a page of strings is too long, and could be shorter. */
+static bool is_page_too_long(const struct parquet_writer *writer, const struct parquet_values *values, size_t rows)
+{
 	for (size_t c = 0; c < writer->metadata.column_count; c++) {
 		const struct parquet_column *column = &writer->metadata.columns[c].column;
 		const uint8_t *present = column->optional ? values[c].present : NULL;
-		if (column->type != PARQUET_BYTE_ARRAY)
-			continue;
-		for (size_t row = 0, bytes = 0, start = 0; row < rows; row++) {
-			if (row == start + page_rows) {
-				start = row;
-				bytes = 0;
-			}
-			if (!present || present[row])
-				bytes += values[c].bytes[row].len + 4;
-			if (bytes <= PAGE_BYTES_MAX || page_rows == 1)
-				continue;
-			page_rows /= 2;
-			row = SIZE_MAX; /* once more, from the start */
-			start = bytes = 0;
+		for (size_t i = 0; column->type == PARQUET_BYTE_ARRAY && i < writer->start_count; i++) {
+			size_t bytes = 0, start = writer->starts[i], end = page_end(writer, i, rows);
+			for (size_t row = start; row < end && bytes <= PAGE_BYTES_MAX; row++)
+				bytes += !present || present[row] ? values[c].bytes[row].len + 4 : 0;
+			if (bytes > PAGE_BYTES_MAX && end - start > 1)
+				return true;
 		}
 	}
-	return page_rows;
+	return false;
+}
+
+/* The same pages for all columns: those that the caller wants, unless strings make one of them too long. */
+static int choose_pages(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, const size_t *starts,
+			size_t start_count)
+{
+	size_t page_rows = writer->page_rows;
+	int r = start_count ? cut_at(writer, starts, start_count) : cut_evenly(writer, rows, page_rows);
+	while (r == 0 && page_rows > 1 && is_page_too_long(writer, values, rows)) {
+		page_rows /= 2;
+		r = cut_evenly(writer, rows, page_rows);
+	}
+	return r;
 }
 
 static size_t count_present(const uint8_t *present, size_t count)
@@ -266,9 +300,9 @@ static const void *value_at(const struct parquet_column *column, const struct de
 
 /* Cuts the chunk into pages, behind room for the dictionary's, and finds their ranges and the chunk's. */
 static int plan_pages(struct parquet_writer *writer, const struct parquet_column *column, const struct parquet_values *values,
-		      const struct dense *dense, size_t rows, size_t page_rows, struct parquet_range *ret_range)
+		      const struct dense *dense, size_t rows, struct parquet_range *ret_range)
 {
-	size_t count = 1 + (rows + page_rows - 1) / page_rows, from = 0;
+	size_t count = 1 + writer->start_count, from = 0;
 	const uint8_t *present = column->optional ? values->present : NULL;
 	if (array_reserve(&writer->pages, &writer->page_capacity, count, SIZE_MAX) < 0)
 		return -ENOMEM;
@@ -277,7 +311,7 @@ static int plan_pages(struct parquet_writer *writer, const struct parquet_column
 	*ret_range = (struct parquet_range){.state = PARQUET_RANGE_EMPTY};
 	for (size_t i = 1; i < count; i++) {
 		struct page_work *page = &writer->pages[i];
-		size_t row = (i - 1) * page_rows, n = rows - row < page_rows ? rows - row : page_rows;
+		size_t row = writer->starts[i - 1], n = page_end(writer, i - 1, rows) - row;
 		*page = (struct page_work){
 			.first_row = row, .rows = n, .from = from, .count = present ? count_present(present + row, n) : n};
 		parquet_range_of(column, value_at(column, dense, from), page->count, &page->range);
@@ -656,7 +690,7 @@ static int choose_encoding(struct parquet_writer *writer, const struct parquet_c
 }
 
 static int put_chunk(struct parquet_writer *writer, const struct parquet_column *column, const struct parquet_values *values,
-		     size_t rows, size_t page_rows, struct parquet_chunk *ret, struct error *err)
+		     size_t rows, struct parquet_chunk *ret, struct error *err)
 {
 	struct dense dense;
 	struct parquet_range range;
@@ -664,7 +698,7 @@ static int put_chunk(struct parquet_writer *writer, const struct parquet_column 
 	_cleanup_(buffer_release) struct buffer hashes = {.max = SIZE_MAX};
 	*ret = (struct parquet_chunk){.value_count = (int64_t)rows};
 	if (gather_present(writer, column, values, rows, &dense) < 0 ||
-	    plan_pages(writer, column, values, &dense, rows, page_rows, &range) < 0 ||
+	    plan_pages(writer, column, values, &dense, rows, &range) < 0 ||
 	    keep_statistics(writer, column, &range, rows - dense.count, &ret->statistics) < 0)
 		return error_nomem(err);
 	int encoding = choose_encoding(writer, column, &dense, &range, &has_dictionary);
@@ -690,7 +724,8 @@ void parquet_writer_set_sorted(struct parquet_writer *writer, bool sorted)
 	writer->unsorted = !sorted;
 }
 
-int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err)
+int parquet_writer_group_pages(struct parquet_writer *writer, const struct parquet_values *values, size_t rows,
+			       const size_t *starts, size_t start_count, struct error *err)
 {
 	struct parquet_metadata *metadata = &writer->metadata;
 	size_t columns = metadata->column_count, start = metadata->group_count * columns;
@@ -698,19 +733,25 @@ int parquet_writer_group(struct parquet_writer *writer, const struct parquet_val
 		return 0;
 	if (rows > PARQUET_GROUP_ROWS_MAX)
 		return error_set(err, -E2BIG, "%s: a row group of %zu rows is too large", writer->path, rows);
+	for (size_t i = 0; i < start_count; i++)
+		assert(starts[i] < rows && (i ? starts[i] > starts[i - 1] : starts[i] == 0));
 	if (array_reserve(&metadata->groups, &metadata->group_capacity, metadata->group_count + 1, SIZE_MAX) < 0 ||
-	    array_reserve(&metadata->chunks, &metadata->chunk_capacity, start + columns, SIZE_MAX) < 0)
+	    array_reserve(&metadata->chunks, &metadata->chunk_capacity, start + columns, SIZE_MAX) < 0 ||
+	    choose_pages(writer, values, rows, starts, start_count) < 0)
 		return error_nomem(err);
-	size_t page_rows = group_page_rows(writer, values, rows);
 	for (size_t i = 0; i < columns; i++) {
-		int r = put_chunk(writer, &metadata->columns[i].column, &values[i], rows, page_rows,
-				  &metadata->chunks[start + i], err);
+		int r = put_chunk(writer, &metadata->columns[i].column, &values[i], rows, &metadata->chunks[start + i], err);
 		if (r < 0)
 			return r;
 	}
 	metadata->groups[metadata->group_count++] = (struct parquet_group){.rows = (int64_t)rows, .unsorted = writer->unsorted};
 	metadata->rows += (int64_t)rows;
 	return 0;
+}
+
+int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err)
+{
+	return parquet_writer_group_pages(writer, values, rows, NULL, 0, err);
 }
 
 /* Writes the page indexes, and makes their places in the footer those in the file. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of decoded indexes of blocks: series, stack tables, stack hashes.
+ * The cache of decoded indexes of blocks: series, stack tables, stack hashes, and the footer of the samples: of a day of a
+ * large fleet it has megabytes, most of them checksums of pages, and a query of one service wants a few hundred pages.
  *
  * It holds up to STORE_CACHE_MAX bytes, or what local_set_cache() says; the parts of the block that was used longest ago go
  * first. While queries have so much of their common memory (base/budget.h) that the rest of that is less, the cache has the
@@ -42,6 +43,14 @@ static int load_hashes(const struct block *block, void **ret, uint64_t *bytes, s
 	return r;
 }
 
+static int load_samples_footer(const struct block *block, void **ret, uint64_t *bytes, struct error *err)
+{
+	struct block_footer *footer = NULL;
+	int r = block_footer_load(block, BLOCK_SAMPLES, &footer, bytes, err);
+	*ret = footer;
+	return r;
+}
+
 static void free_series(void *part)
 {
 	block_series_free(part);
@@ -57,6 +66,11 @@ static void free_hashes(void *part)
 	block_hashes_free(part);
 }
 
+static void free_footer(void *part)
+{
+	block_footer_free(part);
+}
+
 static const struct kind kinds[BLOCK_PARTS] = {
 	[BLOCK_PART_SERIES] = {offsetof(struct block, series), offsetof(struct block_series, refs),
 			       offsetof(struct block_series, bytes), load_series, free_series},
@@ -64,6 +78,8 @@ static const struct kind kinds[BLOCK_PARTS] = {
 			       offsetof(struct block_tables, bytes), load_tables, free_tables},
 	[BLOCK_PART_HASHES] = {offsetof(struct block, hashes), offsetof(struct block_hashes, refs),
 			       offsetof(struct block_hashes, bytes), load_hashes, free_hashes},
+	[BLOCK_PART_SAMPLES_FOOTER] = {offsetof(struct block, samples_footer), offsetof(struct block_footer, refs),
+				       offsetof(struct block_footer, bytes), load_samples_footer, free_footer},
 };
 
 static void **slot_of(struct block *block, enum block_part part)
@@ -111,7 +127,7 @@ bool cache_has(struct local_store *store, const struct block *block, enum block_
 
 static bool holds_any(const struct block *block)
 {
-	return block->series || block->tables || block->hashes;
+	return block->series || block->tables || block->hashes || block->samples_footer;
 }
 
 /* What queries leave of their memory. */

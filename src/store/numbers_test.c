@@ -235,8 +235,8 @@ static size_t count_asked_texts(struct store *store)
 				  .wanted = wanted,
 				  .id_count = sizeof(wanted),
 				  .stack_count = 2,
-				  .from_ns = INT64_MIN,
-				  .to_ns = INT64_MAX,
+				  .ranges = &block_all_times,
+				  .range_count = 1,
 				  .numbers_pass = count_call,
 				  .on_run = count_rows,
 				  .context = &count};

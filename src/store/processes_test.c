@@ -393,8 +393,8 @@ static void test_block(void **state)
 				  .file = BLOCK_PROCESSES,
 				  .wanted = wanted,
 				  .id_count = sizeof(wanted),
-				  .from_ns = INT64_MIN,
-				  .to_ns = INT64_MAX,
+				  .ranges = &block_all_times,
+				  .range_count = 1,
 				  .need_times = true,
 				  .columns = STORE_PROCESS_ALL,
 				  .on_run = check_order,
@@ -413,11 +413,11 @@ static void test_block(void **state)
 	assert_int_equal(block_scan(&scan, NULL), 0);
 	assert_true(scan.pages == 0 && scan.groups_skipped == 1);
 	memset(wanted, 1, sizeof(wanted));
-	scan.from_ns = TEST_EPOCH + 1000 * NS_PER_S;
+	scan.ranges = &(const struct block_range){TEST_EPOCH + 1000 * NS_PER_S, INT64_MAX};
 	assert_int_equal(block_scan(&scan, NULL), 0);
 	assert_true(scan.pages == 0 && scan.groups_skipped == 2);
 	/* A row of a series that the block does not have. */
-	scan.from_ns = INT64_MIN;
+	scan.ranges = &block_all_times;
 	scan.id_count = 3;
 	order = (struct order){.series = -1};
 	assert_int_equal(block_scan(&scan, NULL), -EBADMSG);

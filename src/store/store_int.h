@@ -261,7 +261,7 @@ void damage_heal(struct local_store *store);
 void damage_note_file(struct local_store *store, struct block *block, enum block_file file, const char *why);
 
 /* cache.c */
-enum block_part { BLOCK_PART_SERIES, BLOCK_PART_TABLES, BLOCK_PART_HASHES, BLOCK_PARTS };
+enum block_part { BLOCK_PART_SERIES, BLOCK_PART_TABLES, BLOCK_PART_HASHES, BLOCK_PART_SAMPLES_FOOTER, BLOCK_PARTS };
 struct cache_evicted {
 	void *parts[BLOCK_PARTS];
 };

@@ -120,17 +120,24 @@ static void on_corrected(void *context, uint64_t offset, uint8_t mask)
 	place->block->corrected |= 1u << place->file;
 }
 
+static int path_of_file(const struct block *block, enum block_file which, char path[PATH_MAX], struct error *err)
+{
+	int r = io_join_path(path, PATH_MAX, block->path, block_file_names[which]);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", block->path);
+	return block->meta.files[which].size ? 0
+					     : error_set(err, -EBADMSG, "%s has no %s", block->path, block_file_names[which]);
+}
+
 static int open_file(const struct block *block, enum block_file which, const struct parquet_read_options *options,
-		     struct parquet_file **ret, struct error *err)
+		     const struct parquet_footer *footer, struct parquet_file **ret, struct error *err)
 {
 	char path[PATH_MAX];
 	const struct parquet_written *written = &block->meta.files[which];
-	int r = io_join_path(path, sizeof(path), block->path, block_file_names[which]);
+	int r = path_of_file(block, which, path, err);
 	if (r < 0)
-		return error_set_errno(err, r, "%s", block->path);
-	if (written->size == 0)
-		return error_set(err, -EBADMSG, "%s has no %s", block->path, block_file_names[which]);
-	r = parquet_open(path, options, ret, err);
+		return r;
+	r = parquet_open_with(path, options, footer, ret, err);
 	/* All that the version of the block promises is supported; what is not is damage. */
 	if (r == -ENOENT || r == -ENOTSUP)
 		return not_a_block(err);
@@ -142,14 +149,55 @@ static int open_file(const struct block *block, enum block_file which, const str
 	return error_set(err, -EBADMSG, "%s is not the file that meta.json describes", path);
 }
 
+static struct parquet_read_options options_of(const struct block *block, enum block_file which)
+{
+	return (struct parquet_read_options){.memory_max = BLOCK_READ_MAX,
+					     .expected_footer = &block->meta.files[which].footer_hash,
+					     .around_indexes = true,
+					     .on_corrected = on_corrected,
+					     .context = (void *)(uintptr_t)&block->places[which]};
+}
+
+int block_open_file_with(const struct block *block, enum block_file which, const struct block_footer *footer,
+			 struct parquet_file **ret, struct error *err)
+{
+	const struct parquet_read_options options = options_of(block, which);
+	return open_file(block, which, &options, footer ? footer->footer : NULL, ret, err);
+}
+
 int block_open_file(const struct block *block, enum block_file which, struct parquet_file **ret, struct error *err)
 {
-	const struct parquet_read_options options = {.memory_max = BLOCK_READ_MAX,
-						     .expected_footer = &block->meta.files[which].footer_hash,
-						     .around_indexes = true,
-						     .on_corrected = on_corrected,
-						     .context = (void *)(uintptr_t)&block->places[which]};
-	return open_file(block, which, &options, ret, err);
+	return block_open_file_with(block, which, NULL, ret, err);
+}
+
+int block_footer_load(const struct block *block, enum block_file which, struct block_footer **ret, uint64_t *bytes,
+		      struct error *err)
+{
+	char path[PATH_MAX];
+	const struct parquet_read_options options = options_of(block, which);
+	_cleanup_(block_footer_freep) struct block_footer *footer = mem_zalloc(sizeof(*footer));
+	if (!footer)
+		return error_nomem(err);
+	int r = path_of_file(block, which, path, err);
+	if (r == 0)
+		r = parquet_footer_load(path, &options, &footer->footer, err);
+	if (r == -ENOENT || r == -ENOTSUP)
+		return not_a_block(err);
+	if (r < 0)
+		return r;
+	footer->refs = 1;
+	footer->bytes = sizeof(*footer) + parquet_footer_bytes(footer->footer);
+	*bytes += footer->bytes;
+	*ret = TAKE(footer);
+	return 0;
+}
+
+struct block_footer *block_footer_free(struct block_footer *footer)
+{
+	if (!footer)
+		return NULL;
+	parquet_footer_free(footer->footer);
+	return mem_free(footer);
 }
 
 static int verify_file(const struct block *block, enum block_file which, struct error *err)
@@ -157,7 +205,7 @@ static int verify_file(const struct block *block, enum block_file which, struct 
 	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
 	const struct parquet_read_options options = {.memory_max = BLOCK_READ_MAX,
 						     .expected_footer = &block->meta.files[which].footer_hash};
-	int r = open_file(block, which, &options, &file, err);
+	int r = open_file(block, which, &options, NULL, &file, err);
 	return r < 0 ? r : parquet_verify(file, err);
 }
 
@@ -168,7 +216,7 @@ static int verify_all_of_file(const struct block *block, enum block_file which, 
 	const struct parquet_read_options options = {.memory_max = BLOCK_READ_MAX,
 						     .expected_footer = &block->meta.files[which].footer_hash};
 	struct error why = {0};
-	int r = open_file(block, which, &options, &file, &why);
+	int r = open_file(block, which, &options, NULL, &file, &why);
 	if (r == 0)
 		r = parquet_verify_all(file, on_damage, context, &why);
 	if (r == -EBADMSG) {
@@ -270,7 +318,7 @@ static int heal_file(struct healing *h, struct error *err)
 						     .context = h};
 	struct error why = {0};
 	h->count = 0;
-	int r = open_file(h->block, h->file, &options, &file, &why);
+	int r = open_file(h->block, h->file, &options, NULL, &file, &why);
 	if (r == 0)
 		r = parquet_verify_all(file, note_damage, h, &why);
 	if (r == -EBADMSG) {

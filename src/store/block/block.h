@@ -133,12 +133,19 @@ struct block_series {
 	int64_t *numbers; /* rows that have numbers; NULL if none of the block has */
 };
 /* Whether all ids are below the limit, and none is negative. */
+#define BLOCK_IDS_STEP 16
 static inline bool block_ids_are_below(const int32_t *ids, size_t count, size_t limit)
 {
-	uint32_t most = 0;
-	for (size_t i = 0; i < count; i++)
-		most = (uint32_t)ids[i] > most ? (uint32_t)ids[i] : most;
-	return count == 0 || most < limit;
+	/* The sign of id | last - id tells whether an id is negative or larger than the last one: compilers do it for many ids
+	 * at once, where they compare one by one. */
+	uint32_t last = limit > INT32_MAX ? INT32_MAX : (uint32_t)limit - 1, signs = 0;
+	size_t i = 0;
+	for (; i + BLOCK_IDS_STEP <= count; i += BLOCK_IDS_STEP)
+		for (size_t k = 0; k < BLOCK_IDS_STEP; k++)
+			signs |= (uint32_t)ids[i + k] | (last - (uint32_t)ids[i + k]);
+	for (; i < count; i++)
+		signs |= (uint32_t)ids[i] | (last - (uint32_t)ids[i]);
+	return signs >> 31 == 0;
 }
 /* Columns by id; ids are row numbers. All references are checked. */
 struct block_tables {
@@ -199,6 +206,13 @@ struct block_hashes {
 	size_t count;
 };
 
+/* The footer of a block's file. */
+struct block_footer {
+	unsigned refs;
+	size_t bytes;
+	struct parquet_footer *footer;
+};
+
 /* A place of a block that is damaged. */
 struct block_damage {
 	enum block_file file;
@@ -228,6 +242,7 @@ struct block {
 	struct block_series *series;
 	struct block_tables *tables;
 	struct block_hashes *hashes;
+	struct block_footer *samples_footer;
 	uint64_t last_used;
 };
 static inline bool block_can_use(const struct block *block, enum block_file file)
@@ -254,6 +269,14 @@ struct block_tables *block_tables_free(struct block_tables *tables);
 int block_hashes_load(const struct block *block, struct block_hashes **ret, uint64_t *bytes, struct error *err);
 struct block_hashes *block_hashes_free(struct block_hashes *hashes);
 int block_open_file(const struct block *block, enum block_file file, struct parquet_file **ret, struct error *err);
+/* For block_open_file_with(), which does not read it. The file must be one that stays what it is while the block is there. */
+int block_footer_load(const struct block *block, enum block_file file, struct block_footer **ret, uint64_t *bytes,
+		      struct error *err);
+struct block_footer *block_footer_free(struct block_footer *footer);
+DEFINE_CLEANUP_POINTER(block_footer_free, struct block_footer);
+/* footer: of this file, and lives as long as what is opened; NULL = it is read. */
+int block_open_file_with(const struct block *block, enum block_file file, const struct block_footer *footer,
+			 struct parquet_file **ret, struct error *err);
 /* A column by name and type; -EBADMSG if there is none. */
 int block_find_column(const struct parquet_file *file, const char *name, enum parquet_type type, size_t *ret,
 		      struct error *err);

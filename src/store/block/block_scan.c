@@ -3,7 +3,7 @@
  * Three sieves, each cheaper than what it saves: a row group is left out when its statistics say that none of its ids is wanted
  * or that it lies outside of the range; of a group that stays, pages are left out the same way; of the pages that stay, whole
  * columns are decoded and the runs of wanted ids handed out as slices. Neighbouring pages are read together. Times are only
- * decoded when the pages are not within the range as a whole, or when somebody asks for them.
+ * decoded when the pages are not within one range as a whole, or when somebody asks for them.
  */
 #include "store/block/block_scan.h"
 
@@ -42,6 +42,8 @@ struct scanning {
 	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is checked at once */
 	struct error *err;
 };
+
+const struct block_range block_all_times = {INT64_MIN, INT64_MAX};
 
 static int malformed(const struct scanning *s, const char *what)
 {
@@ -144,7 +146,21 @@ static bool any_wanted(const struct scanning *s, int64_t from, int64_t to)
 	return s->wanted_before[to + 1] != s->wanted_before[from];
 }
 
-/* Whether rows of these ranges can be skipped, and whether all of them lie in the range of time. */
+/* The first range that ends behind this time; range_count if none does. */
+static size_t find_range(const struct block_scan *scan, int64_t time_ns)
+{
+	size_t low = 0, high = scan->range_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (scan->ranges[middle].to_ns <= time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Whether rows of these bounds can be skipped, and whether all of them lie in one range of time. */
 struct verdict {
 	bool skip, inside;
 };
@@ -155,8 +171,10 @@ static struct verdict evaluate(const struct scanning *s, bool has_ids, int64_t i
 	const struct block_scan *scan = s->scan;
 	struct verdict verdict = {0};
 	if (has_times) {
-		verdict.skip = time_max < scan->from_ns || time_min >= scan->to_ns;
-		verdict.inside = time_min >= scan->from_ns && time_max < scan->to_ns;
+		size_t at = find_range(scan, time_min);
+		const struct block_range *range = &scan->ranges[at];
+		verdict.skip = at == scan->range_count || time_max < range->from_ns;
+		verdict.inside = !verdict.skip && time_min >= range->from_ns && time_max < range->to_ns;
 	}
 	verdict.skip |= has_ids && !any_wanted(s, id_min, id_max);
 	return verdict;
@@ -362,14 +380,10 @@ static size_t keep_passing(struct scanning *s, size_t from, size_t to)
 	return kept;
 }
 
-/* The rows of one id; gives those in the range. */
-static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
+/* Rows of one id, all of them in one range. */
+static int give_slice(struct scanning *s, size_t from, size_t to)
 {
 	struct block_scan *scan = s->scan;
-	if (!inside) {
-		from = lower_bound(s->times.i64, from, to, scan->from_ns);
-		to = lower_bound(s->times.i64, from, to, scan->to_ns);
-	}
 	scan->rows += to - from;
 	if (has_conditions_on_rows(s))
 		to = keep_passing(s, from, to);
@@ -387,6 +401,23 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
 		run.values[i] = s->columns >> i & 1 ? s->values[i].i64 + from : NULL;
 	return scan->on_run(scan->context, &run, s->err);
+}
+
+/* The rows of one id; gives those in the ranges. */
+static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
+{
+	const struct block_scan *scan = s->scan;
+	const int64_t *times = s->times.i64;
+	int r = 0;
+	if (inside)
+		return give_slice(s, from, to);
+	for (size_t i = find_range(scan, times[from]); r == 0 && i < scan->range_count && from < to; i++) {
+		from = lower_bound(times, from, to, scan->ranges[i].from_ns);
+		size_t end = lower_bound(times, from, to, scan->ranges[i].to_ns);
+		r = give_slice(s, from, end);
+		from = end;
+	}
+	return r;
 }
 
 #define RUN_STEP 16
@@ -567,7 +598,7 @@ int block_scanner_open(struct block_scan *scan, struct block_scanner **ret, stru
 	scanner->s.err = err;
 	struct error why = {0};
 	scanner->s.err = &why;
-	int r = block_open_file(scan->block, scan->file, &scanner->s.file, &why);
+	int r = block_open_file_with(scan->block, scan->file, scan->footer, &scanner->s.file, &why);
 	if (r == 0)
 		r = prepare(&scanner->s);
 	scanner->s.err = err;
@@ -598,7 +629,9 @@ bool block_scanner_wants(const struct block_scanner *scanner, size_t group)
 int block_scanner_read(struct block_scanner *scanner, size_t group, struct error *err)
 {
 	scanner->s.err = err;
-	return scan_group(&scanner->s, group, evaluate_group(&scanner->s, group).inside);
+	int r = scan_group(&scanner->s, group, evaluate_group(&scanner->s, group).inside);
+	parquet_forget_index(scanner->s.file, group);
+	return r;
 }
 
 struct block_scanner *block_scanner_close(struct block_scanner *scanner)

@@ -2,7 +2,8 @@
 /*
  * Scanning one table of a block that has values over time: samples, totals, a rollup, processes. All are sorted by an id (of a
  * series, or of a rollup series), then time, then stack, so that what is wanted is found by the ranges of row groups and pages,
- * and handed out as runs of one id.
+ * and handed out as runs of one id. Several ranges of time are read in one pass: whoever wants both ends of a range opens the
+ * file, and unpacks the dictionaries of its row groups, once.
  *
  * Conditions on links and numbers, which only samples have, sieve by row: their columns are read first, and the others only of
  * pages in which a row passes.
@@ -13,8 +14,8 @@
 #include "profile/type.h"
 #include "store/block/block.h"
 
-/* Called for runs of one id. stacks is NULL unless the scan reads them; times is NULL when they were not read, because all of
- * the run lies in the range and nobody asked for them. */
+/* Called for runs of one id, of times in one range. stacks is NULL unless the scan reads them; times is NULL when they were not
+ * read, because all of the run lies in a range and nobody asked for them. */
 struct block_run {
 	uint32_t id;
 	size_t count;
@@ -33,16 +34,23 @@ struct block_lost {
 	uint64_t rows;		/* 0: only the page index is damaged, and everything was read */
 	int64_t from_ns, to_ns; /* times of the rows, both included, as far as they are known */
 };
+/* Times from from_ns on and before to_ns. */
+struct block_range {
+	int64_t from_ns, to_ns;
+};
+extern const struct block_range block_all_times;
 struct block_scan {
 	const struct block *block;
 	enum block_file file;
-	const uint8_t *wanted; /* by id */
+	const struct block_footer *footer; /* of the file; NULL = it is read */
+	const uint8_t *wanted;		   /* by id */
 	size_t id_count;
-	size_t stack_count; /* stack ids are checked against it; 0 = stacks are not read */
-	const char *value;  /* the column of values; NULL = "value" */
-	unsigned columns;   /* of processes: which of process_stats are read, bit by column */
-	int64_t from_ns, to_ns;
-	bool need_times;		  /* give times even when all lie in the range */
+	size_t stack_count;		  /* stack ids are checked against it; 0 = stacks are not read */
+	const char *value;		  /* the column of values; NULL = "value" */
+	unsigned columns;		  /* of processes: which of process_stats are read, bit by column */
+	const struct block_range *ranges; /* of time, rising; none begins before the one before it ends */
+	size_t range_count;
+	bool need_times;		  /* give times even when all lie in a range */
 	const struct store_select *links; /* only rows that pass its conditions on links, if it has some; NULL = all */
 	bool linked;			  /* of samples, with `links`: only rows that have a link, which is given */
 	/* Numbers of rows: for runs if `texts` is there, and only those that pass; NULL = all. It is asked once for each text,

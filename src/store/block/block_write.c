@@ -99,6 +99,7 @@ static int create_file(const char *directory, const struct block_file_layout *la
 						.key_values = key_values,
 						.key_value_count = 1,
 						.page_rows = layout->page_rows,
+						.zstd_level = layout->zstd_level,
 						.mode = 0640};
 	int r = io_join_path(path, sizeof(path), directory, block_file_names[layout->file]);
 	return r < 0 ? error_set_errno(err, r, "%s", directory) : parquet_writer_open(path, &options, ret, err);
@@ -134,10 +135,10 @@ int block_group_open(struct block_group *group, const char *directory, const str
 
 int block_group_flush(struct block_group *group, struct error *err)
 {
-	size_t count = group->count;
-	group->count = 0;
+	size_t count = group->count, starts = group->page_start_count;
+	group->count = group->page_start_count = 0;
 	int r = block_write_check_cancel(group->cancel, err);
-	return r < 0 ? r : parquet_writer_group(group->writer, group->values, count, err);
+	return r < 0 ? r : parquet_writer_group_pages(group->writer, group->values, count, group->page_starts, starts, err);
 }
 
 int block_group_finish(struct block_group *group, struct block_meta *meta, struct error *err)
@@ -302,7 +303,8 @@ static int open_samples(struct block_writer *writer, const struct block_rows *ro
 		.column_count = SAMPLE_COLUMNS,
 		.sorted_by = sorted_by,
 		.sorted_by_count = 3,
-		.page_rows = writer->options.partition_ns ? block_partition_page_rows(writer->sample_rows) : 0};
+		.page_rows = writer->options.partition_ns ? block_partition_page_rows(writer->sample_rows) : 0,
+		.zstd_level = writer->options.partition_ns ? BLOCK_PARTITION_ZSTD_LEVEL : 0};
 	memcpy(columns, sample_columns, sizeof(sample_columns));
 	if (links) {
 		memcpy(columns + layout.column_count, link_columns, sizeof(link_columns));

@@ -23,6 +23,7 @@ struct block_file_layout {
 	const uint32_t *sorted_by;
 	size_t sorted_by_count;
 	size_t page_rows; /* 0 = PARQUET_PAGE_ROWS */
+	int zstd_level;	  /* parquet_write_options */
 };
 
 /* Rows on their way into a file, a row group at a time. */
@@ -34,6 +35,8 @@ struct block_group {
 	size_t count, capacity, column_count;
 	void *columns[BLOCK_GROUP_COLUMNS_MAX]; /* each with room for `capacity` values as they are in memory */
 	struct parquet_values values[BLOCK_GROUP_COLUMNS_MAX];
+	const size_t *page_starts; /* of the group that is flushed next, the caller's; page_start_count 0 = even pages */
+	size_t page_start_count;
 };
 /* Release it whatever this returns. */
 int block_group_open(struct block_group *group, const char *directory, const struct block_file_layout *layout, size_t capacity,
@@ -48,10 +51,12 @@ enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN };
 
 /* Scratch of what puts a row group into the order of its partitions: block_write_order.c. */
 struct block_partitioner {
-	uint32_t *order; /* by row of the new order: which it is now */
-	size_t *starts;	 /* by partition */
+	uint32_t *order;     /* by row of the new order: which it is now */
+	size_t *starts;	     /* by partition; when the order is found, the row behind each */
+	size_t *page_starts; /* pages of the group */
 	uint8_t *column;
-	size_t order_capacity, start_capacity, column_capacity;
+	size_t order_capacity, start_capacity, page_capacity, column_capacity;
+	size_t partition_count, page_count;
 	bool is_split; /* the last group ended within the rows of one series and time: they go on in the next one */
 };
 void block_partitioner_release(struct block_partitioner *partitioner);

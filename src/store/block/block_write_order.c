@@ -16,6 +16,7 @@ void block_partitioner_release(struct block_partitioner *partitioner)
 {
 	mem_free(partitioner->order);
 	mem_free(partitioner->starts);
+	mem_free(partitioner->page_starts);
 	mem_free(partitioner->column);
 	*partitioner = (struct block_partitioner){0};
 }
@@ -47,6 +48,7 @@ static int find_order(struct block_writer *writer, size_t count, bool *ret, stru
 		p->starts[i] += p->starts[i - 1];
 	for (size_t i = 0; i < count; i++)
 		p->order[p->starts[block_partition_of(times[i], partition_ns) - first]++] = (uint32_t)i;
+	p->partition_count = partitions;
 	*ret = true;
 	return 0;
 }
@@ -70,6 +72,30 @@ int block_reorder(const uint32_t *order, size_t count, void *column, size_t size
 	default: reorder(order, count, *scratch, column, size);
 	}
 	memcpy(column, *scratch, count * size);
+	return 0;
+}
+
+/* Pages begin where partitions do, so that whoever wants one partition reads little else: as many partitions as there is room
+ * for in page_rows, or an even part, near page_rows, of one that has more. */
+static int cut_pages(struct block_partitioner *p, size_t count, size_t page_rows, struct error *err)
+{
+	size_t start = 0, page = 0, pages = 0; /* of the partition, of the page that is not full yet */
+	if (array_reserve(&p->page_starts, &p->page_capacity, p->partition_count + count / page_rows + 1, SIZE_MAX) < 0)
+		return error_nomem(err);
+	for (size_t i = 0; i < p->partition_count; i++) {
+		size_t end = p->starts[i], rows = end - start, parts = (rows + page_rows / 2) / page_rows;
+		if (start > page && end - page > page_rows) {
+			p->page_starts[pages++] = page;
+			page = start;
+		}
+		for (size_t k = 1; k < parts; k++) {
+			p->page_starts[pages++] = page;
+			page = start + rows * k / parts;
+		}
+		start = end;
+	}
+	p->page_starts[pages++] = page;
+	p->page_count = pages;
 	return 0;
 }
 
@@ -157,9 +183,13 @@ int block_flush_samples(struct block_writer *writer, bool all, struct error *err
 		r = find_order(writer, whole, &reordered, err);
 	if (r == 0 && reordered)
 		r = reorder_rows(writer, whole, err);
+	if (r == 0 && reordered)
+		r = cut_pages(&writer->partitioner, whole, block_partition_page_rows(writer->sample_rows), err);
 	if (r < 0)
 		return r;
 	parquet_writer_set_sorted(group->writer, !reordered);
+	group->page_starts = writer->partitioner.page_starts;
+	group->page_start_count = reordered ? writer->partitioner.page_count : 0;
 	group->count = whole;
 	r = block_group_flush(group, err);
 	if (r == 0 && whole < count)

@@ -6,7 +6,9 @@
  * By series alone, each series is one run of the length of the block, and the ends of a range that is not on the grid of the
  * rollups lie on pages all over the file: a hundredth of the rows is wanted, and half of the pages have some of them. With
  * partitions these rows are next to each other in each row group, and the ranges of pages tell where. So pages have fewer rows
- * than those of other blocks, about as many as a partition: of the rows that are read a third or more are wanted.
+ * than those of other blocks, about as many as a partition, and begin where partitions do: who wants a part of a partition
+ * reads one page of each row group, and half of its rows are wanted on average. Cut anywhere, pages made an end of a range cost
+ * twice as much.
  *
  * Blocks of level 1 are merged again, all that a day has at once, and each needs a row group in memory then: theirs are small.
  *
@@ -28,6 +30,9 @@
 #define BLOCK_PARTITIONS_MAX	1024	    /* a block whose times span more has longer ones, or none */
 #define BLOCK_PARTITION_ROWS	(64 * 1024) /* of a row group of samples in blocks of level 1 */
 
+/* Short pages, of times above all, compress worse: a level more makes up for it, and is unpacked as fast. */
+#define BLOCK_PARTITION_ZSTD_LEVEL 3
+
 /* Which one a time is in; they are numbered from 1970 on. */
 static inline int64_t block_partition_of(int64_t time_ns, int64_t partition_ns)
 {
@@ -42,7 +47,8 @@ static inline uint64_t block_partition_count(int64_t min_ns, int64_t max_ns, int
 	return (uint64_t)(block_partition_of(max_ns, partition_ns) - block_partition_of(min_ns, partition_ns)) + 1;
 }
 
-/* Rows of a page, in row groups of so many: about as many as a partition of them has. */
+/* Rows of a page, in row groups of so many: about as many as a partition of them has. Pages are cut where partitions end, so
+ * most have somewhat fewer or more. */
 static inline size_t block_partition_page_rows(size_t group_rows)
 {
 	return group_rows > BLOCK_PARTITION_ROWS ? 8192 : 4096;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "store/read/plan.h"
 
 #define SECOND 1000000000ll
@@ -45,33 +46,60 @@ static int64_t bucket_of(enum block_file file, const struct block_meta *meta, in
 	}
 }
 
-/* How often a sample of this time is counted by the plan. */
-static unsigned times_counted(const struct plan *plan, const struct block_meta *meta, int64_t time_ns)
+static int64_t step_of(const struct plan_criteria *criteria, int64_t time_ns)
+{
+	return time_floor(time_ns - store_select_steps_ns(criteria->select), criteria->step_ns);
+}
+
+/* How often a sample of this time is counted by the plan; where it is, its bucket is in its step. */
+static unsigned times_counted(const struct plan *plan, const struct block_meta *meta, const struct plan_criteria *criteria,
+			      int64_t time_ns)
 {
 	unsigned count = 0;
 	for (size_t i = 0; i < plan->count; i++) {
 		const struct plan_segment *segment = &plan->segments[i];
 		int64_t at = bucket_of(segment->file, meta, time_ns);
-		count += at >= segment->from_ns && at < segment->to_ns;
+		for (size_t k = 0; k < segment->range_count; k++) {
+			bool counted = at >= segment->ranges[k].from_ns && at < segment->ranges[k].to_ns;
+			count += counted;
+			if (counted && criteria->by_step && criteria->step_ns)
+				assert_int_equal(step_of(criteria, at), step_of(criteria, time_ns));
+		}
 	}
 	return count;
+}
+
+/* Ranges rise and are apart; a table comes once. */
+static void check_shape(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->count; i++) {
+		const struct plan_segment *segment = &plan->segments[i];
+		for (size_t k = 0; k < segment->range_count; k++)
+			assert_true(segment->ranges[k].from_ns < segment->ranges[k].to_ns &&
+				    (k == 0 || segment->ranges[k - 1].to_ns < segment->ranges[k].from_ns));
+		for (size_t k = 0; k < i; k++)
+			assert_int_not_equal(plan->segments[k].file, segment->file);
+	}
 }
 
 /* Every sample of the range is counted once and no other, whatever tables there are. */
 static void check_exact(const struct block_meta *meta, const struct plan_criteria *criteria)
 {
-	struct plan plan;
+	_cleanup_(plan_release) struct plan plan = {0};
 	int64_t from = criteria->select->from_ns, to = criteria->select->to_ns;
-	plan_make(meta, criteria, &plan);
+	assert_int_equal(plan_make(meta, criteria, &plan, NULL), 0);
 	assert_false(plan.missing);
 	assert_false(plan.rounded);
+	check_shape(&plan);
 	for (int i = 0; i < 400; i++) {
 		int64_t time = meta->min_ns + rnd(meta->max_ns - meta->min_ns + 1);
 		if (i < 8) /* the edges */
 			time = (int64_t[]){meta->min_ns, meta->max_ns, from, from - 1, to, to - 1, from + 1, to + 1}[i];
+		else if (i < 100 && criteria->step_ns) /* and those of steps */
+			time -= (time - store_select_steps_ns(criteria->select)) % criteria->step_ns + i % 2;
 		if (time < meta->min_ns || time > meta->max_ns)
 			continue;
-		assert_int_equal(times_counted(&plan, meta, time), time >= from && time < to);
+		assert_int_equal(times_counted(&plan, meta, criteria, time), time >= from && time < to);
 	}
 }
 
@@ -86,13 +114,18 @@ static void test_ranges_are_exact(void **state)
 			select.from_ns -= select.from_ns % HOUR;
 			select.to_ns += HOUR - select.to_ns % HOUR;
 		}
+		if (rnd(2))
+			select.steps_before_ns = rnd(HOUR);
+		meta.partition_ns = (int64_t[]){0, 5 * MINUTE, 10 * MINUTE}[rnd(3)];
 		struct plan_criteria criteria = {.select = &select, .by_stack = true};
 		check_exact(&meta, &criteria);
 		criteria.by_step = true;
 		check_exact(&meta, &criteria);
 		criteria.by_stack = false;
 		check_exact(&meta, &criteria);
-		criteria.step_ns = (int64_t[]){MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR}[rnd(5)];
+		criteria.step_ns = (int64_t[]){
+			MINUTE,		 5 * MINUTE,	    15 * MINUTE,      HOUR, 6 * HOUR, 432 * SECOND, 11 * MINUTE + 7,
+			61 * MINUTE + 1, 3 * HOUR + SECOND, 1 + rnd(5 * HOUR)}[rnd(10)];
 		check_exact(&meta, &criteria);
 		criteria.by_stack = true;
 		check_exact(&meta, &criteria);
@@ -102,8 +135,8 @@ static void test_ranges_are_exact(void **state)
 static void expect(const struct plan_criteria *criteria, const struct block_meta *meta, size_t count,
 		   const enum block_file *files)
 {
-	struct plan plan;
-	plan_make(meta, criteria, &plan);
+	_cleanup_(plan_release) struct plan plan = {0};
+	assert_int_equal(plan_make(meta, criteria, &plan, NULL), 0);
 	assert_int_equal(plan.count, count);
 	for (size_t i = 0; i < count; i++)
 		assert_int_equal(plan.segments[i].file, files[i]);
@@ -130,6 +163,16 @@ static void test_coarsest_table_wins(void **state)
 	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_TOTALS});
 	criteria.step_ns = 7 * MINUTE;
 	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
+	/* And for what lies within longer ones, where samples are by time. */
+	meta.partition_ns = 5 * MINUTE;
+	expect(&criteria, &meta, 2, (enum block_file[]){BLOCK_TOTALS, BLOCK_SAMPLES});
+	criteria.step_ns = 4 * MINUTE;
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
+	criteria.by_stack = true;
+	criteria.step_ns = 61 * MINUTE;
+	expect(&criteria, &meta, 2, (enum block_file[]){BLOCK_ROLLUP_5M, BLOCK_SAMPLES});
+	criteria.step_ns = 121 * MINUTE;
+	expect(&criteria, &meta, 3, (enum block_file[]){BLOCK_ROLLUP_1H, BLOCK_ROLLUP_5M, BLOCK_SAMPLES});
 	select.to_ns = 1000 * HOUR;
 	expect(&criteria, &meta, 0, NULL);
 }
@@ -165,15 +208,18 @@ static void test_without_samples(void **state)
 	struct store_select select = {.to_ns = 2000 * HOUR};
 	struct plan_criteria criteria = {.select = &select, .by_stack = true};
 	struct plan plan;
-	plan_make(&meta, &criteria, &plan);
+	assert_int_equal(plan_make(&meta, &criteria, &plan, NULL), 0);
 	assert_true(plan.count == 1 && !plan.rounded && !plan.missing);
+	plan_release(&plan);
 	select.from_ns = 1001 * HOUR + MINUTE;
-	plan_make(&meta, &criteria, &plan);
+	assert_int_equal(plan_make(&meta, &criteria, &plan, NULL), 0);
 	assert_true(plan.rounded && !plan.missing);
+	plan_release(&plan);
 	struct store_grouping grouping = {.by = NULL};
 	criteria.grouping = &grouping;
-	plan_make(&meta, &criteria, &plan);
+	assert_int_equal(plan_make(&meta, &criteria, &plan, NULL), 0);
 	assert_true(plan.missing);
+	plan_release(&plan);
 }
 
 int main(void)

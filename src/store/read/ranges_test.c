@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 
+#include "store/block/partition.h"
 #include "store/compact/compact_int.h"
 #include "store/read/read_parts.h"
 
@@ -236,8 +237,106 @@ static void an_hour_off_the_grid_reads_two_hours(void **state)
 		struct store_read_stats stats = ask_hour(store, hour);
 		assert_int_equal(stats.rows, rows_of_hour);
 		assert_in_range(stats.pages, 1, 2 * rows_of_hour / PAGE_ROWS + 2);
+		/* Indexes of the block, the footer of its samples among them, are read once. */
+		assert_int_equal(stats.cache_misses > 0, hour == 0);
+		assert_int_equal(stats.from_samples, 1);
 	}
 	ask_all(store);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+/* Which partition the first and the last row of a page are in. */
+static void partitions_of(struct parquet_file *file, size_t group, size_t page, int64_t partition_ns, int64_t ret[2])
+{
+	size_t column;
+	int64_t min_ns, max_ns;
+	assert_true(parquet_find_column(file, "time_ns", &column));
+	assert_true(parquet_page_range(file, group, column, page, &min_ns, &max_ns));
+	ret[0] = block_partition_of(min_ns, partition_ns);
+	ret[1] = block_partition_of(max_ns, partition_ns);
+}
+
+/* No page has rows of a partition that another has rows of, unless it is too long for one. */
+static void pages_begin_where_partitions_do(void **state)
+{
+	static const int64_t lengths[] = {5 * TEST_MINUTE, TEST_HOUR, 3 * TEST_HOUR};
+	for (size_t i = 0; i < 3; i++) {
+		char *directory = test_directory();
+		struct store *store = test_open_manual(directory, NULL);
+		struct parquet_file *file;
+		const size_t page_rows = block_partition_page_rows(COMPACT_GROUP_ROWS);
+		size_t rows_of_partition = (size_t)(SERIES * STACKS * lengths[i] / TICK_NS), pages = 0, split = 0;
+		block_partition_ns = lengths[i];
+		append_blocks(store, 0, 1);
+		compact_day(store);
+		block_partition_ns = BLOCK_PARTITION_NS;
+		assert_int_equal(block_open_file(local_of(store)->blocks[0], BLOCK_SAMPLES, &file, NULL), 0);
+		for (size_t g = 0; g < parquet_group_count(file); g++) {
+			int64_t last[2], at[2];
+			for (size_t p = 0; p < parquet_page_count(file, g); p++, pages++) {
+				size_t rows = parquet_page_first_row(file, g, p + 1) - parquet_page_first_row(file, g, p);
+				partitions_of(file, g, p, lengths[i], at);
+				assert_in_range(rows, 1, page_rows + page_rows / 2);
+				assert_true(p == 0 || last[1] <= at[0]);
+				split += p > 0 && last[1] == at[0];
+				memcpy(last, at, sizeof(last));
+			}
+		}
+		assert_true(pages > 1);
+		assert_int_equal(split > 0, rows_of_partition > page_rows + page_rows / 2);
+		parquet_close(file);
+		ask_all(store);
+		store_close(store);
+		test_directory_remove(directory);
+	}
+}
+
+struct points {
+	int64_t values[TICKS + 1];
+	size_t count;
+};
+
+static int set_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
+{
+	struct points *points = context;
+	assert_true(bucket < points->count);
+	points->values[bucket] += value;
+	return 0;
+}
+
+/* Steps of any length have the values that they have by the formula; of long ones most are of totals. */
+static void steps_off_the_grid_read_few_samples(void **state)
+{
+	static const int64_t steps[] = {3 * TEST_MINUTE,  7 * TEST_MINUTE,	    432 * NS_PER_S,   31 * TEST_MINUTE + 1,
+					61 * TEST_MINUTE, 3 * TEST_HOUR + NS_PER_S, 5 * TEST_HOUR - 1};
+	const uint64_t all = SERIES * STACKS * TICKS;
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	append_blocks(store, 0, 1);
+	compact_day(store);
+	for (size_t i = 0; i < 3 * sizeof(steps) / sizeof(*steps); i++) {
+		int64_t step = steps[i / 3], offset = i % 3 ? (int64_t)(rnd() % TEST_HOUR) : 0;
+		struct question question = {.from_ns = TEST_DAY_0 + offset, .to_ns = TEST_DAY_0 + TEST_DAY};
+		struct store_grouping grouping = {.group = group_all, .by = (const char *[]){"service_name"}};
+		struct store_select select = {
+			.from_ns = question.from_ns, .to_ns = question.to_ns, .steps_before_ns = i % 3 == 2 ? step / 3 : 0};
+		int64_t start = select.from_ns - select.steps_before_ns;
+		struct points got = {.count = (size_t)((question.to_ns - 1 - start) / step + 1)}, want = {0};
+		struct store_read_stats stats;
+		struct error err = {0};
+		assert_true(got.count <= TICKS + 1);
+		if (store_series(store, &select, &grouping, step, set_point, &got, &stats, &err) < 0)
+			fail_msg("%s", err.message);
+		for (int64_t tick = 0; tick < TICKS; tick++)
+			for (uint32_t series = 0; time_of(tick) >= select.from_ns && series < SERIES; series++)
+				for (uint32_t stack = 0; stack < STACKS; stack++)
+					want.values[(time_of(tick) - start) / step] += value_of(series, tick, stack);
+		assert_memory_equal(got.values, want.values, sizeof(got.values));
+		assert_int_equal(stats.from_totals > 0, step > BLOCK_PARTITION_NS);
+		if (step > TEST_HOUR / 2)
+			assert_true(stats.from_samples && stats.rows < all / 3);
+	}
 	store_close(store);
 	test_directory_remove(directory);
 }
@@ -444,7 +543,8 @@ static void damage_is_found_by_any_thread(void **state)
 		snprintf(path, sizeof(path), "%s/samples.parquet", local_of(store)->blocks[0]->path);
 		int fd = io_open(path, O_RDWR, 0, NULL);
 		assert_true(fd >= 0);
-		off_t at = (off_t)local_of(store)->blocks[0]->meta.files[BLOCK_SAMPLES].size / 2;
+		/* Of its second half much is the footer. */
+		off_t at = (off_t)local_of(store)->blocks[0]->meta.files[BLOCK_SAMPLES].size / 4;
 		uint8_t byte;
 		assert_int_equal(pread(fd, &byte, 1, at), 1);
 		byte ^= 0x11;
@@ -489,6 +589,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_hour_off_the_grid_reads_two_hours),
+		cmocka_unit_test(pages_begin_where_partitions_do),
+		cmocka_unit_test(steps_off_the_grid_read_few_samples),
 		cmocka_unit_test(blocks_without_partitions_are_read),
 		cmocka_unit_test(old_and_new_blocks_are_merged),
 		cmocka_unit_test(other_partitions_are_merged),

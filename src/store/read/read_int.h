@@ -167,6 +167,7 @@ struct block_source {
 	struct block_series *series;
 	struct block_tables *tables;
 	struct block_hashes *hashes;
+	struct block_footer *footer;	     /* of the samples, if they are read; NULL = it cannot be read */
 	struct selection selection, rollups; /* by series, by rollup series */
 	struct source_averages averages;
 	uint8_t *accepted;

@@ -104,12 +104,13 @@ static int scan_samples(struct overlaps *o, struct block *block)
 		return error_nomem(o->err);
 	for (size_t i = 0; i < o->series_count; i++)
 		wanted[i] = o->numbers[i] != NOT_AVERAGED;
+	const struct block_range range = {o->from_ns, o->last_ns + 1}; /* spans end before the range does */
 	struct block_scan scan = {.block = block,
 				  .file = BLOCK_SAMPLES,
 				  .wanted = wanted,
 				  .id_count = o->series_count,
-				  .from_ns = o->from_ns,
-				  .to_ns = o->last_ns + 1, /* spans end before the range does */
+				  .ranges = &range,
+				  .range_count = 1,
 				  .need_times = true,
 				  .on_run = on_run,
 				  .check = on_check,

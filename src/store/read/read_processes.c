@@ -129,13 +129,14 @@ static int on_lost(void *context, const struct block_lost *lost, const char *why
 
 static int scan_rows(struct reading *r, const struct block *block, const struct selection *selection, struct error *err)
 {
+	const struct block_range range = {r->select->from_ns, r->select->to_ns};
 	struct block_scan scan = {
 		.block = block,
 		.file = BLOCK_PROCESSES,
 		.wanted = selection->wanted,
 		.id_count = selection->count,
-		.from_ns = r->select->from_ns,
-		.to_ns = r->select->to_ns,
+		.ranges = &range,
+		.range_count = 1,
 		.need_times = true,
 		.columns = r->columns,
 		.on_run = on_run,

@@ -143,6 +143,7 @@ static void release_block_source(struct block_source *b)
 	cache_put(b->r->store, BLOCK_PART_SERIES, b->series);
 	cache_put(b->r->store, BLOCK_PART_TABLES, b->tables);
 	cache_put(b->r->store, BLOCK_PART_HASHES, b->hashes);
+	cache_put(b->r->store, BLOCK_PART_SAMPLES_FOOTER, b->footer);
 }
 
 /* The rollup series of wanted series: whatever of them the query mentions they share. */
@@ -381,11 +382,12 @@ static int count_segment(struct block_source *b, const struct plan_segment *segm
 	struct block_scan scan = {
 		.block = b->block,
 		.file = counting.by_total ? BLOCK_TOTALS : BLOCK_SAMPLES,
+		.footer = counting.by_total ? NULL : b->footer,
 		.value = counting.by_total ? "profiles" : NULL,
 		.wanted = wanted,
 		.id_count = b->selection.count,
-		.from_ns = segment->from_ns,
-		.to_ns = segment->to_ns,
+		.ranges = segment->ranges,
+		.range_count = segment->range_count,
 		.need_times = !counting.by_total || b->r->criteria.step_ns != 0,
 		.on_run = on_counted_run,
 		.check = on_counted_check,
@@ -490,6 +492,21 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 			  b->block->meta.name);
 }
 
+/* Damage is left to the scan, which goes around it. */
+static int load_footer(struct block_source *b, const struct plan *plan)
+{
+	struct error why = {0};
+	bool wanted = false;
+	for (size_t i = 0; i < plan->count; i++)
+		wanted |= plan->segments[i].file == BLOCK_SAMPLES;
+	if (!wanted || b->none_pass)
+		return 0;
+	int code = cache_get(b->r->store, b->block, BLOCK_PART_SAMPLES_FOOTER, (void **)&b->footer, &b->sums.stats, &why);
+	if (code == -EBADMSG)
+		return 0;
+	return code < 0 ? error_set(b->err, code, "%s", why.message) : 0;
+}
+
 static int hand_over_counts(struct block_source *b)
 {
 	pthread_mutex_lock(&b->r->lock);
@@ -500,7 +517,7 @@ static int hand_over_counts(struct block_source *b)
 
 static int read_block(struct block_source *b)
 {
-	struct plan plan;
+	_cleanup_(plan_release) struct plan plan = {0};
 	int code = choose_series(b);
 	if (code != 0)
 		return code;
@@ -522,9 +539,14 @@ static int read_block(struct block_source *b)
 	criteria.only_averages = b->averages.numbers && b->averages.all;
 	criteria.unusable = b->block->unusable;
 	criteria.numbers = b->with_numbers || (b->has_numbers && b->r->select->number_count);
-	plan_make(&b->block->meta, &criteria, &plan);
+	code = plan_make(&b->block->meta, &criteria, &plan, b->err);
+	if (code < 0)
+		return code;
 	note_plan(b, &plan);
-	code = count_profiles(b, &plan);
+	code = load_footer(b, &plan);
+	end_phase(&b->sums, STORE_PHASE_INDEX, &b->since);
+	if (code == 0)
+		code = count_profiles(b, &plan);
 	if (code == 0 && b->r->phase == READ_COUNT)
 		return hand_over_counts(b);
 	if (code == 0 && !b->none_pass)
