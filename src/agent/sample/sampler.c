@@ -20,7 +20,7 @@
  * to an array of maps, which takes tens of milliseconds.
  *
  * The program that samples processes with runtimes is a second one (bpf/sample.bpf.c), loaded when the first of them is told to
- * the kernel side: checking it takes the kernel four times as long as the other. It comes from a second copy of the object
+ * the kernel side: checking it takes the kernel three times as long as the other. It comes from a second copy of the object
  * that shares all maps with the first, because libbpf loads the programs of an object only once.
  */
 #include "agent/sample/sampler.h"
