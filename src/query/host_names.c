@@ -120,7 +120,7 @@ static int sum_up(const struct listing *listing, struct names_build *build, stru
 		struct query_name *name = NULL;
 		if (!sums[i].hosts)
 			continue;
-		r = names_find(build, intern_string(&listing->texts, i), &name, err);
+		r = query_names_find(build, intern_string(&listing->texts, i), &name, err);
 		if (r == 0)
 			keep_larger(name, &sums[i]);
 	}

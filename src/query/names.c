@@ -28,7 +28,7 @@ static void add_item(struct query_name *to, const struct store_item *item)
 	to->values = item->values > to->values ? item->values : to->values;
 }
 
-int names_find(struct names_build *build, const char *name, struct query_name **ret, struct error *err)
+int query_names_find(struct names_build *build, const char *name, struct query_name **ret, struct error *err)
 {
 	uint32_t id;
 	int r = intern_add_string(&build->texts, name, &id);
@@ -48,7 +48,7 @@ static int names_on_item(void *context, const struct store_item *item, struct er
 	struct query_name *name = NULL;
 	if (!item->series)
 		return 0;
-	int r = names_find(context, item->type ? profile_type_format(item->type, type) : item->name, &name, err);
+	int r = query_names_find(context, item->type ? profile_type_format(item->type, type) : item->name, &name, err);
 	if (r == 0)
 		add_item(name, item);
 	return r;

@@ -180,7 +180,7 @@ struct names_build {
 	size_t count, capacity;
 };
 /* *ret is where the numbers of a name are kept, until the next call. */
-int names_find(struct names_build *build, const char *name, struct query_name **ret, struct error *err);
+int query_names_find(struct names_build *build, const char *name, struct query_name **ret, struct error *err);
 void names_build_release(struct names_build *build);
 
 /* ---- host_names.c ---- */
