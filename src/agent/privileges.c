@@ -10,7 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/proc.h"
-#include "base/user.h"
+#include "base/privilege/user.h"
 
 /* <sys/capability.h> of Debian 12 knows them all; the kernel may know fewer or more. */
 const cap_value_t agent_capabilities[AGENT_CAPABILITY_COUNT] = {

@@ -22,7 +22,7 @@ int io_open(const char *path, int flags, mode_t mode, struct error *err);
  * has effects. */
 int io_open_regular(const char *path, struct error *err);
 /* Where this process may not open or look at a file (EACCES), this is asked for a descriptor to read it by, in io_read_file()
- * and io_stat(): base/broker.h. NULL = nobody is. Set before there are threads. */
+ * and io_stat(): base/privilege/broker.h. NULL = nobody is. Set before there are threads. */
 extern int (*io_open_instead)(const char *path);
 int io_stat(const char *path, struct stat *ret); /* 0 or a negative errno */
 int io_close(int fd);				 /* fd < 0 allowed; returns -1, so that "fd = io_close(fd)" clears */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/confine.h"
+#include "base/privilege/confine.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "cmd/cmd.h"

@@ -164,12 +164,16 @@ static void stop_collector(void *context)
 }
 
 /* The user that is given is the server's. */
-static int enter_agent(struct up *up, struct error *err)
+static int prepare(struct up *up, struct error *err)
 {
 	struct service_arguments arguments = {.user = up->config.user,
 					      .no_sandbox = up->service_arguments.no_sandbox || up->config.no_sandbox};
-	int r = service_agent_prepare(&arguments, &up->service.user, &up->collector, &up->agent_service, err);
-	return r < 0 ? r : service_agent_enter(&up->agent_service, err);
+	int r = service_server_prepare(&up->service_arguments, &up->server, &up->service, err);
+	if (r == 0)
+		r = service_agent_prepare(&arguments, &up->service.user, &up->collector, &up->agent_service, err);
+	if (r == 0)
+		up->server.local_agent = (unsigned)up->agent_service.user.uid;
+	return r;
 }
 
 /* Whoever called sudo is the one who opens the page. */
@@ -184,12 +188,12 @@ static void note_invoker(struct up *up)
 static int run_up(struct up *up, struct error *err)
 {
 	note_invoker(up);
-	int r = service_server_prepare(&up->service_arguments, &up->server, &up->service, err);
+	int r = prepare(up, err);
 	descriptors_raise(); /* both have it */
 	if (!r)
 		r = start_server(up, err);
 	if (!r)
-		r = enter_agent(up, err);
+		r = service_agent_enter(&up->agent_service, err);
 	if (r < 0)
 		return r;
 	char url[ERROR_MESSAGE_MAX + 8];

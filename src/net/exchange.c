@@ -558,7 +558,7 @@ static void charge_answer(struct net_exchange *exchange)
 {
 	size_t bytes = exchange->making ? 0 : exchange_output_left(exchange);
 	if ((exchange->over_budget && !exchange->making) ||
-	    (bytes > NET_ANSWER_FREE && !exchange_charge_answer(exchange, bytes)))
+	    (bytes > NET_ANSWER_FREE && !exchange_charge_answer(exchange, bytes) && !exchange->route->always_answered))
 		refuse_answer(exchange, bytes);
 	net_response_unlimit(&exchange->response);
 	if (exchange->response.budget)

@@ -188,6 +188,8 @@ struct net_route {
 	/* The handler takes no time and waits for nothing: it runs on the loop, whatever the workers do. It gets no body, and
 	 * its answer is short. */
 	bool on_loop;
+	/* Its answer is sent also when those under way have used up options.answer_bytes_max: it says how the server is. */
+	bool always_answered;
 	unsigned seconds_max; /* of the handler, waiting included; 0 = options.request_seconds_max */
 };
 /* A row of a table of routes; what more there is of it follows: `.slow = true`. Without a permission it does not compile. */

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/broker.h"
+#include "base/privilege/broker.h"
 #include "net/socket_int.h"
 
 #define BACKLOG	 511
@@ -277,7 +277,7 @@ static int listen_failed(int code, const char *listen, struct error *err)
 	return error_set_errno(err, code, "cannot listen on %s", listen);
 }
 
-/* By who may, where there is one (base/broker.h). */
+/* By who may, where there is one (base/privilege/broker.h). */
 static int bind_address(struct net_server_uv *uv, const struct sockaddr *address)
 {
 	int fd =

@@ -29,7 +29,7 @@
 
 /* The areas; each has its routes. */
 static const struct net_route root_routes[] = {
-	NET_ROUTE("GET", "/metrics", PERMIT_READ_SERVER, metrics_show),
+	NET_ROUTE("GET", "/metrics", PERMIT_READ_SERVER, metrics_show, .always_answered = true),
 	NET_ROUTE("GET", "/healthz", PERMIT_OPEN, health_show, .on_loop = true, .body_max = 4096),
 	NET_ROUTE("GET", "/readyz", PERMIT_OPEN, ready_show, .body_max = 4096),
 	{0},

@@ -107,6 +107,7 @@ struct server_options {
 	size_t local_user_count;
 	const char *local_user_list; /* more of them, separated by commas; NULL = none */
 	unsigned local_invoker;	     /* user id; 0 = none */
+	unsigned local_agent;	     /* likewise: of the agent beside the server (wick up) */
 	unsigned local_read, local_write;
 	const char *path_prefix;			 /* under which a reverse proxy has this server: "/wick"; NULL = none */
 	const char *trusted_proxies;			 /* networks, separated by blanks; NULL = none */

@@ -24,6 +24,7 @@ const uploads = '/api/v1/debuginfo/uploads';
 const options = 'tenants: true\nhost_files: false\nsymbols: {debuginfod: {urls: []}, retry: 1s}\n';
 // What a server of an earlier version made of anybody's uploads.
 mkdirSync(`${data}/symbols/ab`, { recursive: true });
+writeFileSync(`${data}/lock`, '');
 for (const name of ['ab/cdef.sym', 'contents']) writeFileSync(`${data}/symbols/${name}`, 'mixed');
 let server = await start(options);
 

@@ -6,7 +6,7 @@
 #ifndef WICK_CMD_SERVICE_SERVICE_H
 #define WICK_CMD_SERVICE_SERVICE_H
 
-#include "base/user.h"
+#include "base/privilege/user.h"
 #include "cmd/cmd.h"
 
 struct collector_options;

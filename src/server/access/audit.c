@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/broker.h"
+#include "base/privilege/broker.h"
 #include "base/buffer.h"
 #include "base/io.h"
 #include "base/limits.h"

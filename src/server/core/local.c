@@ -10,21 +10,23 @@
  *   owners    root, the user that owns the data directory, the server's own, who has called `sudo wick up`, and `local.users`
  *   read      owners, and everybody if the kernel lets everybody; `local.read`
  *   write     profiles are sent by programs of all users: everybody; `local.write`
- *   others    owners: recordings, agents, uploads of debug information, saved queries, snapshots, settings, deletes
+ *   agents    the user `wick-agent`, which the packages make, and that of the agent of `wick up`: send profiles, poll, upload
+ *             debug information
+ *   others    owners: recordings, uploads of debug information, saved queries, snapshots, settings, deletes
  *
  * In a user namespace that knows some users only (PrivateUsers= of systemd), all others have one id, that of nobody. It is as
  * good as none then, whoever owns the data.
  *
- * Who a client is, net/peer_user.c finds out. With tokens, or certificates of clients, these say it and nothing here counts; with
- * --insecure beyond loopback nothing is checked at all.
+ * Who a client is, net/peer_user.c finds out. With tokens, or certificates of clients, these say it and nothing here counts;
+ * with --insecure beyond loopback nothing is checked at all.
  *
  * Rejected: a secret in the link that `wick up` prints. It would have to be in every link that somebody keeps or sends to
  * himself, and in every script that calls the API, on a machine that has one user.
  */
 #include "server/core/local.h"
 
+#include <ctype.h>
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/privilege/user.h"
 #include "base/text.h"
 #include "server/server.h"
 
@@ -39,6 +42,7 @@
 #define UID_MAP_PATH  "/proc/self/uid_map"
 #define OVERFLOW_PATH "/proc/sys/kernel/overflowuid"
 #define UID_OVERFLOW  65534u
+#define AGENT_USER    "wick-agent"
 
 _Static_assert((int)LOCAL_RULES == SERVER_LOCAL_RULES, "server.h");
 const char *const server_local_rule_names[LOCAL_RULES] = {"kernel", "owner", "anyone"};
@@ -58,18 +62,10 @@ bool local_is_owner(const struct local_access *local, unsigned uid)
 	return uid == 0;
 }
 
-/* A static program cannot ask the C library, which would load others (NSS). */
-static const struct passwd *find_user(const char *name, unsigned uid)
+bool local_is_agent(const struct local_access *local, enum permission permission, unsigned uid)
 {
-#ifdef WICK_STATIC
-	_cleanup_(file_closep) FILE *file = fopen("/etc/passwd", "re");
-	struct passwd *user = file ? fgetpwent(file) : NULL;
-	while (user && (name ? strcmp(user->pw_name, name) != 0 : user->pw_uid != uid))
-		user = fgetpwent(file);
-	return user;
-#else
-	return name ? getpwnam(name) : getpwuid(uid);
-#endif
+	bool is_agent = uid && (uid == local->agents[0] || uid == local->agents[1]) && !local_is_unknown(local, uid);
+	return is_agent && (permission_roles(permission) & ROLE_AGENT);
 }
 
 static void add_owner(struct local_access *local, unsigned uid)
@@ -78,24 +74,18 @@ static void add_owner(struct local_access *local, unsigned uid)
 	if (local->owner_count && local_is_owner(local, uid))
 		return;
 	local->owners[local->owner_count++] = uid;
-	const struct passwd *user = find_user(NULL, uid);
-	if (user)
-		snprintf(local->names + len, sizeof(local->names) - len, "%s%s", len ? ", " : "", user->pw_name);
-	else
-		snprintf(local->names + len, sizeof(local->names) - len, "%suid %u", len ? ", " : "", uid);
+	struct user user;
+	user_of((uid_t)uid, &user);
+	snprintf(local->names + len, sizeof(local->names) - len, "%s%s%s", len ? ", " : "", isdigit(user.name[0]) ? "uid " : "",
+		 user.name);
 }
 
 static int add_named(struct local_access *local, const char *name, struct error *err)
 {
-	uint64_t uid;
-	const struct passwd *user = find_user(name, 0);
-	if (!user && text_parse_u64(name, &uid, NULL) == 0 && uid < UINT32_MAX) {
-		add_owner(local, (unsigned)uid);
-		return 0;
-	}
-	if (!user)
+	struct user user;
+	if (user_find(name, &user, NULL) < 0)
 		return error_set(err, -EINVAL, "local users: there is no user '%.64s' on this machine", name);
-	add_owner(local, user->pw_uid);
+	add_owner(local, (unsigned)user.uid);
 	return 0;
 }
 
@@ -148,6 +138,9 @@ int local_init(struct local_access *local, const struct local_options *options, 
 		add_owner(local, info.st_uid);
 	if (options->invoker)
 		add_owner(local, options->invoker);
+	struct user agent;
+	local->agents[0] = user_find(AGENT_USER, &agent, NULL) == 0 ? (unsigned)agent.uid : 0;
+	local->agents[1] = options->agent;
 	int r = 0;
 	for (size_t i = 0; i < options->user_count && r == 0; i++)
 		r = add_named(local, options->users[i], err);

@@ -117,6 +117,7 @@ int access_open(struct server *server, struct error *err)
 					    .user_count = server->options.local_user_count,
 					    .user_list = server->options.local_user_list,
 					    .invoker = server->options.local_invoker,
+					    .agent = server->options.local_agent,
 					    .read = server->options.local_read,
 					    .write = server->options.local_write};
 	r = local_init(&server->local, &local, err);
@@ -329,7 +330,7 @@ static bool check_user(const struct server *server, struct net_request *request,
 	int r = net_request_peer_user(request, &uid, &problem);
 	if (r == 0 && local_is_unknown(local, uid))
 		r = error_set(&problem, -ENOENT, "this server's user namespace does not know it: PrivateUsers of its unit?");
-	if (r == 0 && local_is_owner(local, uid))
+	if (r == 0 && (local_is_owner(local, uid) || local_is_agent(local, permission, uid)))
 		return true;
 	caller->hides_addresses = true;
 	if (is_for_anybody)

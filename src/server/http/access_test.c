@@ -268,6 +268,7 @@ static void test_users(void **state)
 		{"another user who may read", {-1, 1000, true}, LOCAL_ANYBODY, LOCAL_ANYBODY, "yyyy-----", true},
 		{"root", {-1, 0, true}, LOCAL_OWNERS, LOCAL_OWNERS, "yyyyyyyyy", false},
 		{"an owner", {-1, 33, true}, LOCAL_OWNERS, LOCAL_OWNERS, "yyyyyyyyy", false},
+		{"an agent", {-1, 1034, true}, LOCAL_OWNERS, LOCAL_OWNERS, "y--yyy---", false},
 		{"an owner where all may read", {-1, 33, true}, LOCAL_ANYBODY, LOCAL_BY_KERNEL, "yyyyyyyyy", false},
 		{"somebody unknown", {-1, 0, false}, LOCAL_OWNERS, LOCAL_OWNERS, "y--------", false},
 		{"somebody unknown who may read", {-1, 0, false}, LOCAL_ANYBODY, LOCAL_ANYBODY, "yyyy-----", true},
@@ -276,7 +277,8 @@ static void test_users(void **state)
 	(void)state;
 	net_response_init(&response);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct server server = {.loopback_only = true, .local = {.owners = {33}, .owner_count = 1, .names = "wick"}};
+		struct server server = {.loopback_only = true,
+					.local = {.owners = {33}, .owner_count = 1, .agents = {0, 1034}, .names = "wick"}};
 		server.local.read = cases[i].read;
 		server.local.write = cases[i].write;
 		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++) {
@@ -293,7 +295,7 @@ static void test_users(void **state)
 			assert_non_null(strstr(response.message, "only wick may"));
 			assert_non_null(strstr(response.message, "local.users"));
 			assert_non_null(
-				strstr(response.message, cases[i].user.is_known ? "user id 1000" : "cannot be determined"));
+				strstr(response.message, cases[i].user.is_known ? "user id 10" : "cannot be determined"));
 		}
 	}
 	/* With a token, a certificate, or for all the network, users do not count. */

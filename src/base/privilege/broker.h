@@ -4,8 +4,8 @@
  * read and that are read again (certificates, keys, tokens), and ports below 1024. It opens what was on its list when it began,
  * and hands over descriptors. Essay at the top of broker.c.
  */
-#ifndef WICK_BASE_BROKER_H
-#define WICK_BASE_BROKER_H
+#ifndef WICK_BASE_PRIVILEGE_BROKER_H
+#define WICK_BASE_PRIVILEGE_BROKER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@
  * Rejected: keeping CAP_DAC_READ_SEARCH in the server, which is all files of the machine; reading everything once at the start,
  * after which a token that is revoked stays good, and a certificate runs out.
  */
-#include "base/broker.h"
+#include "base/privilege/broker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +31,8 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/privilege/user.h"
 #include "base/thread.h"
-#include "base/user.h"
 
 #define BROKER_FD 3
 

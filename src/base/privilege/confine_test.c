@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/confine.h"
+#include "base/privilege/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -24,7 +24,7 @@
  * Files. Landlock confines writing to directories that are named, and executing to programs that are named. The rules are those
  * of the kernel's version (5.19 to 6.12): what it does not know is not asked for.
  */
-#include "base/confine.h"
+#include "base/privilege/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -395,6 +395,7 @@ static const int allowed[] = {
 	SCMP_SYS(sched_getscheduler),
 	SCMP_SYS(sched_setscheduler),
 	SCMP_SYS(sched_getattr),
+	SCMP_SYS(sched_setattr),
 	SCMP_SYS(sched_get_priority_max),
 	SCMP_SYS(sched_get_priority_min),
 	SCMP_SYS(getcpu),

@@ -7,8 +7,8 @@
  * All of it is inherited by threads and programs that are started afterwards, and cannot be taken back. To be called before
  * there are threads: those that run already would stay as they are.
  */
-#ifndef WICK_BASE_CONFINE_H
-#define WICK_BASE_CONFINE_H
+#ifndef WICK_BASE_PRIVILEGE_CONFINE_H
+#define WICK_BASE_PRIVILEGE_CONFINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

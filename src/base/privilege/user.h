@@ -3,8 +3,8 @@
  * Becoming another user, for programs that root starts and that need root for nothing but their start. Essay at the top of
  * user.c. All of it before there are threads.
  */
-#ifndef WICK_BASE_USER_H
-#define WICK_BASE_USER_H
+#ifndef WICK_BASE_PRIVILEGE_USER_H
+#define WICK_BASE_PRIVILEGE_USER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,7 +19,7 @@
  *
  * A directory is changed after what is in it, so that as long as root looks into a directory of root's it stays one.
  */
-#include "base/user.h"
+#include "base/privilege/user.h"
 
 #include <dirent.h>
 #include <errno.h>

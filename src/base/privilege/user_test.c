@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Needs root, for giving files away. */
-#include "base/user.h"
+#include "base/privilege/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
