@@ -417,6 +417,9 @@ static int warm_up(struct agent *agent, struct error *err)
 		r = agent_drain(agent, time_monotonic_ns(), err);
 	}
 	unwinder_warm_up(agent->unwinder, 0);
+	/* The last one may have taken long, on a busy machine or with a program to load: what came meanwhile does not count. */
+	if (r >= 0)
+		r = agent_drain(agent, time_monotonic_ns(), err);
 	agent->is_warming = false;
 	sampler_get_counters(agent->sampler, &counters);
 	agent->warming_lost = counters.counters[ABI_COUNT_RING_FULL];
@@ -454,8 +457,10 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 		r = warm_up(agent, err);
 	if (r == 0 && agent->sampler)
 		r = start_off_cpu(agent, options, err);
-	agent->interval_start_ns = time_monotonic_ns();
-	agent->drained_ns = agent->interval_start_ns;
+	/* Where it has warmed up, the first interval begins where that has ended: samples since then count. */
+	if (!agent->drained_ns)
+		agent->drained_ns = time_monotonic_ns();
+	agent->interval_start_ns = agent->drained_ns;
 	return r;
 }
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/privilege/confine.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/privilege/confine.h"
 #include "cmd/cmd.h"
 #include "symbol/worker.h"
 

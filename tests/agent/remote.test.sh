@@ -6,6 +6,7 @@
 . tests/lib.inc
 . tests/agent/remote.inc
 mkdir -m 700 "$work/tmp/wick-order-killed" # as an agent leaves it that was killed
+chown "$(id -u wick-agent 2>/dev/null || id -u nobody)" "$work/tmp/wick-order-killed"
 
 # The server and an agent of one command, on a machine where nothing has ever waited to be sent.
 all_in_one() {

@@ -13,15 +13,15 @@
  * same machine has, since processes of one user may stop each other. Where neither is possible (a container with one user, or
  * without CAP_SETUID), they stay what they are and say so.
  *
- * What needs root is done before, or by a broker (base/privilege/broker.h): the configuration and the token are read before; TLS files,
- * the file of tokens, the configuration and files that it names are read while the server runs, ports below 1024 are opened
- * once it has its store, and the audit log is opened again when it was moved away; so where the user may not do all that
+ * What needs root is done before, or by a broker (base/privilege/broker.h): the configuration and the token are read before;
+ * TLS files, the file of tokens, the configuration and files that it names are read while the server runs, ports below 1024 are
+ * opened once it has its store, and the audit log is opened again when it was moved away; so where the user may not do all that
  * itself, the broker does.
  *
- * Then both are locked in (base/privilege/confine.h), also when somebody else than root has started them. The server may write below its
- * data directory and where the audit log is, and execute itself (workers), git if it has repositories to
- * show, and what loads programs. It may read what its user may, since symbols are looked for in files that profiles name. The
- * agent has no such rules of files: Landlock would keep it from looking into the processes that it samples.
+ * Then both are locked in (base/privilege/confine.h), also when somebody else than root has started them. The server may write
+ * below its data directory and where the audit log is, and execute itself (workers), git if it has repositories to show, and
+ * what loads programs. It may read what its user may, since symbols are looked for in files that profiles name. The agent has
+ * no such rules of files: Landlock would keep it from looking into the processes that it samples.
  */
 #include "cmd/service/service.h"
 
@@ -42,10 +42,10 @@
 #include "agent/agent.h"
 #include "agent/privileges.h"
 #include "base/alloc.h"
-#include "base/privilege/broker.h"
-#include "base/privilege/confine.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/privilege/broker.h"
+#include "base/privilege/confine.h"
 #include "base/text.h"
 #include "codec/yaml_fields.h"
 #include "daemon/collector.h"

@@ -27,10 +27,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/privilege/broker.h"
 #include "base/buffer.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/privilege/broker.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/time.h"
