@@ -25,6 +25,7 @@
  * answers to who uploads them.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +66,7 @@ struct file_cache {
 struct trailer {
 	char magic[8];
 	uint32_t version, file_count;
-	uint64_t builder;      /* hash of the version of Wick */
+	uint64_t builder;      /* which program has made it */
 	uint64_t checksum;     /* of trailer and records with 0 in this place */
 	uint64_t table_length; /* and checksum, of its header: which table the trailer belongs to */
 	uint64_t table_checksum;
@@ -157,12 +158,22 @@ static uint64_t checksum_of(const struct trailer *trailer, struct bytes records)
 	return hash64_seed(records.data, records.len, hash64(&clean, sizeof(clean)));
 }
 
+/* The version, and which file this program is: another build of one version may make other tables. */
+static uint64_t identify_builder(void)
+{
+	struct file_identity program = {0};
+	_cleanup_(fd_closep) int fd = io_open("/proc/self/exe", O_RDONLY, 0, NULL);
+	if (fd >= 0)
+		file_identity_of(fd, &program);
+	return hash64_seed(&program, sizeof(program), hash64(WICK_VERSION, strlen(WICK_VERSION)));
+}
+
 static void fill_trailer(struct trailer *ret, const struct file_identity *binary, const char *build_id)
 {
 	memset(ret, 0, sizeof(*ret)); /* what is between the fields, too */
 	memcpy(ret->magic, MAGIC, sizeof(ret->magic));
 	ret->version = VERSION;
-	ret->builder = hash64(WICK_VERSION, strlen(WICK_VERSION));
+	ret->builder = identify_builder();
 	ret->binary = *binary;
 	memcpy(ret->build_id, build_id, strlen(build_id) + 1);
 }
