@@ -86,10 +86,17 @@ export async function startServer(directory, options = [], before = ':', user = 
 	const as = user === undefined ? '' : `setpriv --reuid=${user} --regid=${user} --clear-groups `;
 	const child = spawn('sh', ['-c', `${before} && exec ${as}"$0" "$@"`, wick, ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
 	process.on('exit', () => child.kill('SIGKILL'));
-	let log = '';
+	let log = '',
+		refused = false;
 	const port = await new Promise((resolve, reject) => {
 		child.stderr.on('data', (chunk) => {
 			log += chunk;
+			// The sandbox must have all that a server needs.
+			if (!refused && log.includes(' is not among those that this process may make')) {
+				refused = true;
+				failed++;
+				console.log(`FAILED the sandbox allows what the server does\n    ${log.split('\n').find((line) => line.includes('may make'))}`);
+			}
 			const match = log.match(/https?:\/\/[\d.]+:(\d+)/);
 			if (match) resolve(Number(match[1]));
 		});

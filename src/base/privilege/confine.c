@@ -475,6 +475,20 @@ static int allow_clone(scmp_filter_ctx filter)
 	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0));
 }
 
+/* Pipes with a name and plain files, no devices. */
+static int allow_nodes(scmp_filter_ctx filter)
+{
+	static const uint64_t kinds[] = {S_IFIFO, S_IFREG, 0};
+	int r = 0;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && r == 0; i++) {
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mknod), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, S_IFMT, kinds[i]));
+		if (r == 0)
+			r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mknodat), 1,
+					     SCMP_A2(SCMP_CMP_MASKED_EQ, S_IFMT, kinds[i]));
+	}
+	return r;
+}
+
 static int allow_sockets(scmp_filter_ctx filter)
 {
 	static const uint64_t families[] = {AF_UNIX, AF_INET, AF_INET6};
@@ -524,6 +538,8 @@ static int fill(scmp_filter_ctx filter, const struct confine_calls *calls)
 		r = allow_clone(filter);
 	if (r == 0)
 		r = allow_sockets(filter);
+	if (r == 0)
+		r = allow_nodes(filter);
 	if (r == 0)
 		r = allow_ioctls(filter, calls->perf_ioctls);
 	for (size_t i = 0; i < sizeof(refused_quietly) / sizeof(*refused_quietly) && r == 0; i++)
