@@ -15,7 +15,8 @@
  *   others    owners: recordings, uploads of debug information, saved queries, snapshots, settings, deletes
  *
  * In a user namespace that knows some users only (PrivateUsers= of systemd), all others have one id, that of nobody. It is as
- * good as none then, whoever owns the data.
+ * good as none then, whoever owns the data. But where the packages' agent is installed it has that id, too: so all who have it
+ * may do what agents do, unless even profiles are for owners only. Whoever may send profiles can make up a host already.
  *
  * Who a client is, net/peer_user.c finds out. With tokens, or certificates of clients, these say it and nothing here counts;
  * with --insecure beyond loopback nothing is checked at all.
@@ -64,8 +65,11 @@ bool local_is_owner(const struct local_access *local, unsigned uid)
 
 bool local_is_agent(const struct local_access *local, enum permission permission, unsigned uid)
 {
-	bool is_agent = uid && (uid == local->agents[0] || uid == local->agents[1]) && !local_is_unknown(local, uid);
-	return is_agent && (permission_roles(permission) & ROLE_AGENT);
+	if (!(permission_roles(permission) & ROLE_AGENT))
+		return false;
+	if (local_is_unknown(local, uid)) /* any of them may be the packages' agent */
+		return local->agents[0] && local->write != LOCAL_OWNERS;
+	return uid && (uid == local->agents[0] || uid == local->agents[1]);
 }
 
 static void add_owner(struct local_access *local, unsigned uid)

@@ -328,9 +328,11 @@ static bool check_user(const struct server *server, struct net_request *request,
 	if (!permission || (is_for_anybody && permission_local(permission) != LOCAL_NEED_READ))
 		return true;
 	int r = net_request_peer_user(request, &uid, &problem);
+	if (r == 0 && local_is_agent(local, permission, uid))
+		return true;
 	if (r == 0 && local_is_unknown(local, uid))
 		r = error_set(&problem, -ENOENT, "this server's user namespace does not know it: PrivateUsers of its unit?");
-	if (r == 0 && (local_is_owner(local, uid) || local_is_agent(local, permission, uid)))
+	if (r == 0 && local_is_owner(local, uid))
 		return true;
 	caller->hides_addresses = true;
 	if (is_for_anybody)

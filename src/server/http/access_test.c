@@ -251,11 +251,11 @@ static int try_as(const struct server *server, enum permission permission, bool 
 	return passes ? 0 : response->status;
 }
 
+static const enum permission needs[] = {PERMIT_OPEN,  PERMIT_READ,   PERMIT_READ_SERVER, PERMIT_WRITE,	     PERMIT_UPLOAD,
+					PERMIT_AGENT, PERMIT_RECORD, PERMIT_ADMIN,	 PERMIT_ADMIN_SERVER};
+
 static void test_users(void **state)
 {
-	static const enum permission needs[] = {PERMIT_OPEN,   PERMIT_READ,   PERMIT_READ_SERVER,
-						PERMIT_WRITE,  PERMIT_UPLOAD, PERMIT_AGENT,
-						PERMIT_RECORD, PERMIT_ADMIN,  PERMIT_ADMIN_SERVER};
 	static const struct {
 		const char *what;
 		struct net_user user;
@@ -307,6 +307,33 @@ static void test_users(void **state)
 		assert_int_equal(try_as(&others[i], PERMIT_ADMIN, &hides, &response), 0);
 		assert_false(hides);
 	}
+	net_response_release(&response);
+}
+
+/* Where users are not told apart, the agent is one of those. */
+static void test_users_apart(void **state)
+{
+	struct net_response response;
+	struct server apart = {
+		.loopback_only = true,
+		.local = {.owners = {33}, .owner_count = 1, .agents = {1034, 0}, .has_unknown = true, .unknown = 65534}};
+	static const struct {
+		enum local_rule write;
+		unsigned agent;
+		const char *may;
+	} unknown[] = {
+		{LOCAL_BY_KERNEL, 1034, "y--yyy---"}, {LOCAL_OWNERS, 1034, "y--------"}, {LOCAL_BY_KERNEL, 0, "y--y-----"}};
+	(void)state;
+	net_response_init(&response);
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++) {
+			bool hides;
+			user = (struct net_user){-1, 65534, true};
+			apart.local.read = LOCAL_OWNERS;
+			apart.local.write = unknown[i].write;
+			apart.local.agents[0] = unknown[i].agent;
+			assert_int_equal(try_as(&apart, needs[k], &hides, &response), unknown[i].may[k] == 'y' ? 0 : 403);
+		}
 	net_response_release(&response);
 }
 
@@ -606,11 +633,11 @@ static void test_delays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hosts),  cmocka_unit_test(test_origins),	     cmocka_unit_test(test_tokens),
-		cmocka_unit_test(test_sites),  cmocka_unit_test(test_users),	     cmocka_unit_test(test_pages),
-		cmocka_unit_test(test_listen), cmocka_unit_test(test_further_ports), cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_roles),  cmocka_unit_test(test_tenants),	     cmocka_unit_test(test_tenants_without),
-		cmocka_unit_test(test_reload), cmocka_unit_test(test_delays),
+		cmocka_unit_test(test_hosts),		cmocka_unit_test(test_origins), cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_sites),		cmocka_unit_test(test_users),	cmocka_unit_test(test_users_apart),
+		cmocka_unit_test(test_pages),		cmocka_unit_test(test_listen),	cmocka_unit_test(test_further_ports),
+		cmocka_unit_test(test_changes),		cmocka_unit_test(test_roles),	cmocka_unit_test(test_tenants),
+		cmocka_unit_test(test_tenants_without), cmocka_unit_test(test_reload),	cmocka_unit_test(test_delays),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
