@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -228,6 +229,73 @@ int user_hand_over(const struct user *user, const char *directory, const char *c
 	if (status.st_uid == 0 && !is_recognised(fd, patterns))
 		return refuse(&h, directory, "it has something in it, but nothing of wick's");
 	return give_tree(&h, fd, directory, 0);
+}
+
+/* ---- whose way it is ---- */
+
+#define LINKS_MAX 16
+
+/* entry: what is looked for in it. */
+static bool is_roots(const struct stat *directory, const struct stat *entry)
+{
+	if (!S_ISDIR(directory->st_mode) || directory->st_uid != 0)
+		return false;
+	return !(directory->st_mode & (S_IWGRP | S_IWOTH)) || ((directory->st_mode & S_ISVTX) && entry->st_uid == 0);
+}
+
+/* The path with the link that its first `end` bytes lead to resolved once; false if it is too long. */
+static bool follow(const char *path, size_t end, char out[static PATH_MAX])
+{
+	char link[PATH_MAX], target[PATH_MAX];
+	snprintf(link, sizeof(link), "%.*s", (int)end, path);
+	ssize_t len = readlink(link, target, sizeof(target) - 1);
+	if (len <= 0)
+		return false;
+	target[len] = '\0';
+	size_t above = (size_t)(strrchr(link, '/') - link) + 1;
+	int n = snprintf(out, PATH_MAX, "%.*s%s%s", *target == '/' ? 0 : (int)above, link, target, path + end);
+	return n > 0 && n < PATH_MAX;
+}
+
+/* 1 = yes, 0 = no, 2 = there is a link on the way: *out is the path behind it. */
+static int walk_way(const char *path, char out[static PATH_MAX])
+{
+	char part[PATH_MAX];
+	struct stat above, entry;
+	if (stat("/", &above) < 0)
+		return 0;
+	for (size_t end = 0; path[end];) {
+		end += strspn(path + end, "/");
+		size_t name = strcspn(path + end, "/");
+		if (name == 0)
+			break;
+		end += name;
+		snprintf(part, sizeof(part), "%.*s", (int)end, path);
+		if (lstat(part, &entry) < 0 || !is_roots(&above, &entry))
+			return 0;
+		if (S_ISLNK(entry.st_mode))
+			return follow(path, end, out) ? 2 : 0;
+		above = entry;
+	}
+	return 1;
+}
+
+bool user_only_root_decides(const char *path)
+{
+	char way[PATH_MAX], next[PATH_MAX];
+	if (*path == '/')
+		snprintf(next, sizeof(next), "/");
+	else if (!getcwd(next, sizeof(next)))
+		return false;
+	if (snprintf(way, sizeof(way), "%s/%s", next, path) >= (int)sizeof(way))
+		return false;
+	for (int links = 0; links < LINKS_MAX; links++) {
+		int r = walk_way(way, next);
+		if (r < 2)
+			return r == 1;
+		memcpy(way, next, sizeof(way));
+	}
+	return false;
 }
 
 /* ---- becoming ---- */

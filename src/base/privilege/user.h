@@ -31,6 +31,11 @@ void user_of(uid_t uid, struct user *ret);
  */
 int user_hand_over(const struct user *user, const char *directory, const char *const *patterns, struct error *err);
 
+/* Whether nobody but root decides which file a path leads to: each directory on the way, and on that of each link, is
+ * root's, and no other may write to it. In one like /tmp, where all may write but not to what is another's, what is root's
+ * counts as well. */
+bool user_only_root_decides(const char *path);
+
 /* Becomes the user, with these capabilities and no others, now and for all that is started (ambient ones: none). For root only;
  * who is not root already keeps these capabilities of those that it has. */
 int user_become(const struct user *user, const cap_value_t *kept, size_t count, struct error *err);

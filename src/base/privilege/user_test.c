@@ -53,6 +53,47 @@ static int setup(void **state)
 	return mkdtemp(root) ? 0 : -1;
 }
 
+/* Which paths others than root can lead elsewhere. */
+static void test_ways(void **state)
+{
+	char up[300];
+	(void)state;
+	assert_int_equal(mkdir(at("mine"), 0755), 0);
+	assert_int_equal(mkdir(at("theirs"), 0755), 0);
+	assert_int_equal(mkdir(at("open"), 0777), 0);
+	assert_int_equal(chmod(at("open"), 0777), 0);
+	assert_int_equal(mkdir(at("shared"), 0777), 0);
+	assert_int_equal(chmod(at("shared"), 01777), 0);
+	touch("mine/file");
+	touch("theirs/file");
+	touch("open/file");
+	touch("shared/file");
+	touch("shared/other");
+	assert_int_equal(chown(at("theirs"), UID, UID), 0);
+	assert_int_equal(chown(at("shared/other"), UID, UID), 0);
+	assert_int_equal(symlink("mine/file", at("link")), 0);
+	assert_int_equal(symlink("mine", at("folder")), 0);
+	assert_int_equal(symlink("theirs/file", at("astray")), 0);
+	assert_int_equal(symlink(at("mine/file"), at("theirs/back")), 0);
+	assert_int_equal(symlink("theirs/back", at("by")), 0);
+	assert_int_equal(symlink("circle", at("circle")), 0);
+	static const char *const yes[] = {"mine/file",	"link", "folder/file", "shared/file", "folder/../mine//file",
+					  "mine/./file"},
+				 *const no[] = {"theirs/file",	       "open/file", "shared/other", "astray",	  "by",
+						"theirs/../mine/file", "circle",    "missing",	    "mine/file/x"};
+	for (size_t i = 0; i < sizeof(yes) / sizeof(*yes); i++)
+		if (!user_only_root_decides(at(yes[i])))
+			fail_msg("%s is root's", yes[i]);
+	for (size_t i = 0; i < sizeof(no) / sizeof(*no); i++)
+		if (user_only_root_decides(at(no[i])))
+			fail_msg("%s is not root's", no[i]);
+	assert_non_null(getcwd(up, sizeof(up)));
+	assert_int_equal(chdir(root), 0);
+	assert_true(user_only_root_decides("mine/file"));
+	assert_false(user_only_root_decides("open/file"));
+	assert_int_equal(chdir(up), 0);
+}
+
 static int teardown(void **state)
 {
 	char command[128];
@@ -215,6 +256,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_second_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_ours, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ways, setup, teardown),
 		cmocka_unit_test(test_become),
 		cmocka_unit_test(test_find),
 	};

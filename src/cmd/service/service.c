@@ -212,7 +212,9 @@ struct file_list {
 static int add_file(struct file_list *list, const char *path, struct error *err)
 {
 	struct stat status;
-	if (!path || !*path || stat(path, &status) < 0 || !S_ISREG(status.st_mode) || list->count >= FILES_MAX)
+	/* Else whoever puts a link in its place would have the broker read what it leads to. */
+	if (!path || !*path || stat(path, &status) < 0 || !S_ISREG(status.st_mode) || list->count >= FILES_MAX ||
+	    !user_only_root_decides(path))
 		return 0;
 	int r = array_reserve(&list->paths, &list->capacity, list->count + 1, FILES_MAX);
 	char *copy = r < 0 ? NULL : mem_strdup(path);
