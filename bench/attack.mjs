@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures of bench/attack.sh: for each flood, of ten seconds, the time that /healthz takes from another address, once every 20 ms, on a connection that is kept
 // and on new ones; and the memory that the server grows by.
-import { execFileSync, fork } from 'node:child_process';
+import { fork } from 'node:child_process';
 import http from 'node:http';
 import https from 'node:https';
 import { readFileSync, writeFileSync } from 'node:fs';
 import http2 from 'node:http2';
 import tls from 'node:tls';
 import { differentStacks, forgetPeak, memoryOf, startServer, temporaryDirectory } from '../tests/harness.mjs';
-import { MIB, SERVER, address, ask, crowd, makeNetwork, sleep } from '../tests/attack/attack.mjs';
+import { MIB, SERVER, address, ask, crowd, makeCertificate, makeNetwork, sleep } from '../tests/attack/attack.mjs';
 
 const SECONDS = 10,
 	heavy = () => Buffer.from(differentStacks(7, 20000, 12).join('\n'));
@@ -59,27 +59,7 @@ if (process.env.WICK_FLOOD) {
 } else {
 	const directory = temporaryDirectory();
 	makeNetwork();
-	execFileSync(
-		'openssl',
-		[
-			'req',
-			'-x509',
-			'-newkey',
-			'rsa:2048',
-			'-nodes',
-			'-keyout',
-			`${directory}/key.pem`,
-			'-out',
-			`${directory}/cert.pem`,
-			'-days',
-			'2',
-			'-subj',
-			'/CN=wick',
-			'-addext',
-			`subjectAltName=IP:${SERVER}`,
-		],
-		{ stdio: 'pipe' },
-	);
+	makeCertificate(directory);
 	writeFileSync(`${directory}/tls.yaml`, `tls: {cert_file: ${directory}/cert.pem, key_file: ${directory}/key.pem}\n`);
 	const percentile = (times, part) => times.sort((a, b) => a - b)[Math.floor(times.length * part)].toFixed(1);
 	for (const name of [undefined, ...Object.keys(floods)].filter((n) => !process.argv[2] || n?.includes(process.argv[2]))) {

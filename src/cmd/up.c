@@ -21,7 +21,6 @@
 #include "base/alloc.h"
 #include "base/descriptors.h"
 #include "base/io.h"
-#include "base/text.h"
 #include "cmd/agent_options.h"
 #include "cmd/cmd.h"
 #include "cmd/service/service.h"
@@ -179,10 +178,9 @@ static int prepare(struct up *up, struct error *err)
 /* Whoever called sudo is the one who opens the page. */
 static void note_invoker(struct up *up)
 {
-	const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
-	uint64_t uid = 0;
-	if (sudo && text_parse_u64(sudo, &uid, NULL) == 0 && uid < UINT32_MAX)
-		up->server.local_invoker = (unsigned)uid;
+	struct user user;
+	if (user_find_sudo(&user))
+		up->server.local_invoker = (unsigned)user.uid;
 }
 
 static int run_up(struct up *up, struct error *err)

@@ -2,38 +2,19 @@
 // TLS handshakes that are not finished, or that are made for nothing but to have the server compute: those who have a connection, and those who come for
 // one, are served meanwhile.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import https from 'node:https';
 import { createServer } from 'node:net';
 import { readFileSync, writeFileSync } from 'node:fs';
 import tls from 'node:tls';
 import { startServer, temporaryDirectory, test, finish, uses } from '../harness.mjs';
-import { SERVER, address, attack, crowd, makeNetwork, metricOf, sleep } from './attack.mjs';
+import { SERVER, address, attack, crowd, makeCertificate, makeNetwork, metricOf, sleep } from './attack.mjs';
 
 uses('openssl');
 const directory = temporaryDirectory(),
 	file = (name) => `${directory}/${name}`,
-	openssl = (...words) => execFileSync('openssl', words, { stdio: 'pipe' }),
 	UNKNOWN = 150;
 makeNetwork();
-// RSA, for which the server computes some 20 times as long as for the curves.
-openssl(
-	'req',
-	'-x509',
-	'-newkey',
-	'rsa:2048',
-	'-nodes',
-	'-keyout',
-	file('key.pem'),
-	'-out',
-	file('cert.pem'),
-	'-days',
-	'2',
-	'-subj',
-	'/CN=wick',
-	'-addext',
-	`subjectAltName=IP:${SERVER}`,
-);
+makeCertificate(directory);
 writeFileSync(file('token'), 'secret-secret\n', { mode: 0o600 });
 writeFileSync(
 	file('server.yaml'),

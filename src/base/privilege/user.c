@@ -30,6 +30,7 @@
 #include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -84,6 +85,16 @@ void user_of(uid_t uid, struct user *ret)
 	ret->uid = uid;
 	ret->gid = (gid_t)uid;
 	snprintf(ret->name, sizeof(ret->name), "%u", (unsigned)uid);
+}
+
+bool user_find_sudo(struct user *ret)
+{
+	const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
+	uint64_t uid = 0;
+	if (!sudo || text_parse_u64(sudo, &uid, NULL) < 0 || !uid || uid >= UINT32_MAX)
+		return false;
+	user_of((uid_t)uid, ret);
+	return true;
 }
 
 /* ---- handing over ---- */

@@ -13,6 +13,9 @@
 
 #include "base/error.h"
 
+/* As whom the packages run the agent. */
+#define AGENT_USER "wick-agent"
+
 struct user {
 	uid_t uid;
 	gid_t gid;
@@ -20,6 +23,8 @@ struct user {
 };
 /* By name, or by number if there is none of the name; -ENOENT. */
 int user_find(const char *name, struct user *ret, struct error *err);
+/* Who has called sudo, for a program that root runs; false: nobody, or root. */
+bool user_find_sudo(struct user *ret);
 /* By number: one without a name has the group of its number. */
 void user_of(uid_t uid, struct user *ret);
 

@@ -53,7 +53,6 @@
 #include "server/server.h"
 
 #define SERVER_USER	 "wick"
-#define AGENT_USER	 "wick-agent"
 #define FALLBACK_USER	 "nobody"
 #define PRIVILEGED_PORTS 1024
 #define AGENT_CACHE	 "/var/cache/wick-agent"
@@ -130,23 +129,13 @@ static int use_given(const struct service_arguments *arguments, struct service *
 	return 0;
 }
 
-static bool find_sudo(struct user *ret)
-{
-	const char *sudo = getenv("SUDO_UID");
-	uint64_t uid = 0;
-	if (!sudo || text_parse_u64(sudo, &uid, NULL) < 0 || !uid || uid >= UINT32_MAX)
-		return false;
-	user_of((uid_t)uid, ret);
-	return true;
-}
-
 static void choose_server_user(const char *directory, struct user *ret)
 {
 	struct stat status;
 	bool exists = stat(directory, &status) == 0;
 	if (exists && status.st_uid != 0)
 		user_of(status.st_uid, ret);
-	else if ((exists || !find_sudo(ret)) && user_find(SERVER_USER, ret, NULL) < 0 &&
+	else if ((exists || !user_find_sudo(ret)) && user_find(SERVER_USER, ret, NULL) < 0 &&
 		 user_find(FALLBACK_USER, ret, NULL) < 0)
 		user_of(65534, ret);
 }

@@ -43,7 +43,6 @@
 #define UID_MAP_PATH  "/proc/self/uid_map"
 #define OVERFLOW_PATH "/proc/sys/kernel/overflowuid"
 #define UID_OVERFLOW  65534u
-#define AGENT_USER    "wick-agent"
 
 _Static_assert((int)LOCAL_RULES == SERVER_LOCAL_RULES, "server.h");
 const char *const server_local_rule_names[LOCAL_RULES] = {"kernel", "owner", "anyone"};

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/budget.h"
+#include "base/sorted.h"
 #include "profile/numbers.h"
 #include "store/block/filter.h"
 
@@ -149,15 +150,7 @@ static bool any_wanted(const struct scanning *s, int64_t from, int64_t to)
 /* The first range that ends behind this time; range_count if none does. */
 static size_t find_range(const struct block_scan *scan, int64_t time_ns)
 {
-	size_t low = 0, high = scan->range_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (scan->ranges[middle].to_ns <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count_while(scan->range_count, i, scan->ranges[i].to_ns <= time_ns);
 }
 
 /* Whether rows of these bounds can be skipped, and whether all of them lie in one range of time. */
