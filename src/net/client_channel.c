@@ -59,36 +59,7 @@ static int bio_read(BIO *bio, char *out, int len)
 	return bio_done(bio, channel, recv(channel->fd, out, (size_t)len, 0), true);
 }
 
-static long bio_control(BIO *bio, int command, long number, void *pointer)
-{
-	return command == BIO_CTRL_FLUSH;
-}
-
-static BIO_METHOD *bio_method;
-
-static void make_bio_method(void)
-{
-	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "wick client");
-	if (!method)
-		return;
-	BIO_meth_set_write(method, bio_write);
-	BIO_meth_set_read(method, bio_read);
-	BIO_meth_set_ctrl(method, bio_control);
-	bio_method = method;
-}
-
-static int attach_bio(struct client_channel *channel)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, make_bio_method);
-	BIO *bio = bio_method ? BIO_new(bio_method) : NULL;
-	if (!bio)
-		return -ENOMEM;
-	BIO_set_data(bio, channel);
-	BIO_set_init(bio, 1);
-	SSL_set_bio(channel->tls, bio, bio);
-	return 0;
-}
+static struct tls_bytes of_socket = {.name = "wick client", .read = bio_read, .write = bio_write};
 
 /* ---- the handshake ---- */
 
@@ -183,7 +154,7 @@ static int start_tls(struct net_client *client, struct client_channel *channel, 
 	if (r == 0)
 		r = set_peer(client, channel->tls);
 	if (r == 0)
-		r = attach_bio(channel);
+		r = tls_attach_bytes(channel->tls, &of_socket, channel);
 	if (r < 0)
 		return error_set_errno(err, r, "cannot start TLS with %s", client->url);
 	struct tls_sessions *sessions = tls_sessions_of(client->tls);

@@ -437,36 +437,7 @@ static int queue_write(BIO *bio, const char *data, int len)
 	return buffer_append(&tls->out.bytes, data, (size_t)len) < 0 ? -1 : len;
 }
 
-static long queue_control(BIO *bio, int command, long number, void *pointer)
-{
-	return command == BIO_CTRL_FLUSH;
-}
-
-static BIO_METHOD *queue_method;
-
-static void make_queue_method(void)
-{
-	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "wick server");
-	if (!method)
-		return;
-	BIO_meth_set_read(method, queue_read);
-	BIO_meth_set_write(method, queue_write);
-	BIO_meth_set_ctrl(method, queue_control);
-	queue_method = method;
-}
-
-static int attach_queues(struct socket_tls *tls)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, make_queue_method);
-	BIO *bio = queue_method ? BIO_new(queue_method) : NULL;
-	if (!bio)
-		return -ENOMEM;
-	BIO_set_data(bio, tls);
-	BIO_set_init(bio, 1);
-	SSL_set_bio(tls->session, bio, bio);
-	return 0;
-}
+static struct tls_bytes queued = {.name = "wick server", .read = queue_read, .write = queue_write};
 
 /* ---- life ---- */
 
@@ -480,7 +451,7 @@ int socket_tls_new(struct net_socket *socket, struct net_tls *options)
 		mem_free(tls);
 		return r;
 	}
-	if (attach_queues(tls) < 0) {
+	if (tls_attach_bytes(tls->session, &queued, tls) < 0) {
 		SSL_free(tls->session);
 		mem_free(tls);
 		return -ENOMEM;

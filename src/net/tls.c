@@ -270,6 +270,37 @@ int net_tls_reload(struct net_tls *tls, struct error *err)
 	return refresh(tls, true, err);
 }
 
+static long control_bytes(BIO *bio, int command, long number, void *pointer)
+{
+	return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *make_method(const struct tls_bytes *bytes)
+{
+	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, bytes->name);
+	if (!method)
+		return NULL;
+	BIO_meth_set_read(method, bytes->read);
+	BIO_meth_set_write(method, bytes->write);
+	BIO_meth_set_ctrl(method, control_bytes);
+	return method;
+}
+
+int tls_attach_bytes(SSL *session, struct tls_bytes *bytes, void *data)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	THREAD_LOCK_SCOPE(&lock);
+	if (!bytes->method)
+		bytes->method = make_method(bytes);
+	BIO *bio = bytes->method ? BIO_new(bytes->method) : NULL;
+	if (!bio)
+		return -ENOMEM;
+	BIO_set_data(bio, data);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(session, bio, bio);
+	return 0;
+}
+
 int tls_open(struct net_tls *tls, SSL **ret, struct error *err)
 {
 	THREAD_LOCK_SCOPE(&tls->lock);

@@ -16,6 +16,14 @@ int tls_open(struct net_tls *tls, SSL **ret, struct error *err);
 int tls_of_system(struct net_tls **ret, struct error *err);
 /* What clients check the peer's certificate for. NULL = the name of the URL, unless the options name another. */
 const char *tls_server_name(const struct net_tls *tls);
+/* Has the session read and write by these functions, which get `data` from BIO_get_data(). Any thread. -ENOMEM. */
+struct tls_bytes {
+	const char *name;
+	int (*read)(BIO *bio, char *out, int size);
+	int (*write)(BIO *bio, const char *data, int size);
+	BIO_METHOD *method; /* private: made with the first session, and kept */
+};
+int tls_attach_bytes(SSL *session, struct tls_bytes *bytes, void *data);
 /* What OpenSSL's queue of errors of this thread says first, emptied; "unknown" if it is empty. A static string or in `out`. */
 const char *tls_reason(char *out, size_t size);
 
