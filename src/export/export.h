@@ -27,7 +27,8 @@
 #define EXPORT_NAME_MAX	   64
 
 enum export_kind {
-	EXPORT_WICK,	  /* as OTLP_HTTP, and what only a Wick server understands */
+	EXPORT_WICK,	  /* as OTLP_HTTP, or as OTLP_GRPC if that works and it does not, and what only a Wick server
+			   understands */
 	EXPORT_OTLP_GRPC, /* opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export */
 	EXPORT_OTLP_HTTP, /* POST URL/v1development/profiles */
 	EXPORT_PYROSCOPE, /* POST URL/push.v1.PusherService/Push (Connect), pprof */

@@ -34,6 +34,8 @@ struct sender {
 	pthread_mutex_t lock; /* of the counters below */
 	struct export_stats stats;
 	/* The thread's own. */
+	/* wick: HTTP has worked; it is no Wick server, but a collector that takes OTLP by gRPC. */
+	bool has_http, by_grpc;
 	bool away;	/* the outage has been logged */
 	unsigned tries; /* of the record at the front that the server answered with a failure of its own */
 	uint64_t reasons[EXPORT_REASONS_KEPT]; /* hashes of rejections that were logged */

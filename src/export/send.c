@@ -163,10 +163,18 @@ static void classify_http(const struct net_client_response *response, struct att
 		ret->verdict = REFUSED;
 }
 
-/* Something else that answers at that address must not pass for a server that has stored it. */
-static void check_server(const struct net_client_response *response, struct attempt *ret)
+static bool is_otlp(const struct net_client_response *response)
 {
-	if (ret->verdict != DELIVERED || strncmp(response->content_type, "application/x-protobuf", 22) == 0)
+	return strncmp(response->content_type, "application/x-protobuf", 22) == 0;
+}
+
+/* Something else that answers at that address must not pass for a server that has stored it. */
+static void check_server(struct sender *sender, const struct net_client_response *response, struct attempt *ret)
+{
+	if (ret->verdict != DELIVERED)
+		return;
+	sender->has_http |= is_otlp(response);
+	if (is_otlp(response))
 		return;
 	ret->verdict = TRY_AGAIN;
 	snprintf(ret->why, sizeof(ret->why), "the response is not of OTLP: is it a Wick server?");
@@ -309,7 +317,7 @@ static int request(struct sender *sender, struct bytes body, enum net_gzip gzip,
 		   struct error *err)
 {
 	struct net_client *client = sender->client;
-	switch (sender->target->kind) {
+	switch (sender->by_grpc ? EXPORT_OTLP_GRPC : sender->target->kind) {
 	case EXPORT_WICK: /* as what else an agent says to its server, on the same connection */
 	case EXPORT_OTLP_HTTP:
 		return net_client_request(client, "POST", OTLP_HTTP_PATH, "application/x-protobuf", body, gzip, response, err);
@@ -318,6 +326,39 @@ static int request(struct sender *sender, struct bytes body, enum net_gzip gzip,
 	case EXPORT_PARCA: return net_client_grpc(client, PARCA_PATH, &body, 1, gzip, NULL, NULL, response, err);
 	default: return net_client_grpc(client, OTLP_GRPC_PATH, &body, 1, gzip, NULL, NULL, response, err);
 	}
+}
+
+/* What is behind the address of a Wick server may be any collector of OTLP, whose usual port speaks gRPC: no HTTP/1.1, or
+ * nothing at that path. */
+static bool may_be_collector(const struct sender *sender, int r, const struct net_client_response *response)
+{
+	int status = response->status;
+	if (sender->target->kind != EXPORT_WICK || sender->has_http || sender->by_grpc)
+		return false;
+	if (r < 0)
+		return r == -EPROTO || r == -ECONNRESET || r == -ECONNABORTED;
+	return status == 404 || status == 405 || status == 415 || status == 426 || status == 505 ||
+	       (status / 100 == 2 && !is_otlp(response));
+}
+
+/* One that takes the record is asked by gRPC from now on; of any other the answer stays what it was. */
+static int request_of_either(struct sender *sender, struct bytes body, enum net_gzip gzip, struct net_client_response *response,
+			     struct error *err)
+{
+	int r = request(sender, body, gzip, response, err);
+	if (!may_be_collector(sender, r, response))
+		return r;
+	struct net_client_response other = {0};
+	sender->by_grpc = true;
+	sender->by_grpc = request(sender, body, gzip, &other, NULL) == 0 && other.grpc_status == GRPC_OK;
+	if (sender->by_grpc) {
+		struct net_client_response before = *response;
+		*response = other;
+		other = before;
+		r = 0;
+	}
+	net_client_response_release(&other);
+	return r;
 }
 
 void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct bytes record, struct attempt *ret)
@@ -339,18 +380,18 @@ void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct
 		ret->verdict = DELIVERED; /* nothing in it for this target */
 		return;
 	}
-	r = request(sender, body, gzip, &response, &err);
+	r = request_of_either(sender, body, gzip, &response, &err);
 	if (r < 0) {
 		ret->verdict = r == -EINVAL ? REFUSED : TRY_AGAIN;
 		snprintf(ret->why, sizeof(ret->why), "%s", err.message);
 		return;
 	}
-	if (kind == EXPORT_WICK || kind == EXPORT_OTLP_HTTP || kind == EXPORT_PYROSCOPE)
-		classify_http(&response, ret);
-	else
+	if (sender->by_grpc || kind == EXPORT_OTLP_GRPC || kind == EXPORT_PARCA)
 		classify_grpc(&response, ret);
-	if (kind == EXPORT_WICK)
-		check_server(&response, ret);
+	else
+		classify_http(&response, ret);
+	if (kind == EXPORT_WICK && !sender->by_grpc)
+		check_server(sender, &response, ret);
 	ret->wait_ns = response.retry_after_ns;
 	if (ret->verdict == DELIVERED && (kind == EXPORT_OTLP_HTTP || kind == EXPORT_OTLP_GRPC || kind == EXPORT_WICK))
 		read_partial_success(&response, ret);

@@ -56,7 +56,8 @@ const grpcOtlp = await grpcEndpoint(),
 	httpOtlp = await httpEndpoint(),
 	pyroscope = await httpEndpoint(),
 	parca = await grpcEndpoint(),
-	named = await grpcEndpoint();
+	named = await grpcEndpoint(),
+	collector = await grpcEndpoint();
 const slow = await httpEndpoint(() => pause(500)),
 	later = await grpcEndpoint((n) => (n < 1 ? { code: 14, metadata: { 'grpc-retry-pushback-ms': '300' } } : undefined));
 const refusing = await httpEndpoint(() => ({ status: 400 })),
@@ -67,6 +68,7 @@ const targets = {
 	server: server.url,
 	export: [
 		endpoint('second', 'wick', second),
+		endpoint('collector', 'wick', collector), // which is none, and takes OTLP by gRPC all the same
 		endpoint('grpc', 'otlp-grpc', grpcOtlp),
 		endpoint('http', 'otlp-http', httpOtlp),
 		endpoint('pyroscope', 'pyroscope', pyroscope),
@@ -87,7 +89,7 @@ const result = await runAgent(targets, async (agent) => {
 });
 // At its end an agent sends for 3 s. What a busy machine did not manage waits on the disk for the next run.
 let ends = 1;
-for (let run = 0; run < 5 && ['second', ...Object.keys(sending)].some((name) => result.targets[name].waiting > 0); run++) {
+for (let run = 0; run < 5 && ['second', 'collector', ...Object.keys(sending)].some((name) => result.targets[name].waiting > 0); run++) {
 	ends++;
 	const next = await runAgent(targets, () => until(() => Object.values(sending).every((to) => to.total() >= period * BigInt(result.taken)), 'what waited'));
 	result.taken += next.taken;
@@ -106,7 +108,7 @@ await test('samples taken = samples sent = values stored, for every endpoint', a
 		assert.equal(received.total(), expected, name);
 		assert.ok(received.repeated <= ends, `${name}: ${received.repeated} requests again, of an agent that ended ${ends} times`);
 	}
-	for (const name of ['second', ...Object.keys(sending)])
+	for (const name of ['second', 'collector', ...Object.keys(sending)])
 		assert.deepEqual({ ...result.targets[name], profiles: 0 }, { profiles: 0, samples: result.taken, droppedProfiles: 0, dropped: 0, waiting: 0 }, name);
 });
 await test('stacks are the same for all that get names from the agent or none', async () => {
@@ -120,6 +122,13 @@ await test('stacks are the same for all that get names from the agent or none', 
 	assert.ok(named.unnamed <= grpcOtlp.unnamed);
 	assert.ok(grpcOtlp.unnamed > 0, 'addresses are sent where nobody asked for names');
 	assert.equal(pyroscope.unnamed, 0);
+});
+await test('a collector of OTLP by gRPC in the place of a server gets what a server gets', async () => {
+	// What processes used has the type of CPU time, too, and no stack.
+	const stacks = [...grpcOtlp.stacks].filter(([key]) => !key.endsWith(' '));
+	assert.ok(stacks.length > 0);
+	for (const [key, value] of stacks) assert.equal(collector.stacks.get(key), value, key);
+	assert.ok(!result.log.includes('cannot send to collector'), 'it was sent at once');
 });
 await test('an endpoint that is down has it waiting on disk; one that refuses has it counted', async () => {
 	assert.equal(result.targets.down.waiting, result.taken);
